@@ -1,43 +1,40 @@
 #include "core/thd/label_count.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "core/base/status_macros.h"
+#include "core/tensor/element_cursor.h"
 
 namespace cpfeed {
 namespace {
 
+// Counters as wide as the elements make vector code without widening; a block
+// is short enough for the narrowest.
+constexpr int64_t kBlock = 64;
+
 template <class T>
-int64_t CountInPiece(const std::byte* bytes, int64_t count) {
-  int64_t kept = 0;
+int64_t CountBlock(const std::byte* data, int64_t count) {
+  T kept = 0;
   for (int64_t i = 0; i < count; ++i) {
     T label;
-    std::memcpy(&label, bytes + i * sizeof(T), sizeof(T));
+    std::memcpy(&label, data + i * sizeof(T), sizeof(T));
     kept += label != static_cast<T>(kIgnoreLabel);
   }
   return kept;
 }
 
-// An element that lies across fragments is put together in `carry`.
 template <class T>
 int64_t Count(const Buffer& bytes) {
+  ElementCursor cursor(bytes, sizeof(T));
   int64_t kept = 0;
-  std::byte carry[sizeof(T)];
-  size_t carried = 0;
-  for (const Buffer::Fragment& fragment : bytes.fragments()) {
-    const std::byte* at = fragment.data;
-    int64_t left = fragment.size;
-    if (carried > 0) {
-      for (; carried < sizeof(T) && left > 0; --left) carry[carried++] = *at++;
-      if (carried < sizeof(T)) continue;
-      kept += CountInPiece<T>(carry, 1);
-      carried = 0;
+  for (auto run = cursor.Peek(); run.count > 0; run = cursor.Peek()) {
+    int64_t i = 0;
+    for (; i + kBlock <= run.count; i += kBlock) {
+      kept += CountBlock<T>(run.data + i * sizeof(T), kBlock);
     }
-    const int64_t whole = left / static_cast<int64_t>(sizeof(T));
-    kept += CountInPiece<T>(at, whole);
-    at += whole * sizeof(T);
-    left -= whole * sizeof(T);
-    for (; left > 0; --left) carry[carried++] = *at++;
+    kept += CountBlock<T>(run.data + i * sizeof(T), run.count - i);
+    cursor.Advance(run.count);
   }
   return kept;
 }
