@@ -12,27 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "core/batch/packed_lengths.h"
-#include "core/plan/layout.h"
+#include "core/plan/layout_spec.h"
+#include "core/plan/rank_plan.h"
 
 namespace cpfeed {
-
-// Consecutive positions of one slot: [begin, begin + length) counted from the
-// slot's start.
-struct Segment {
-  int32_t sequence = 0;
-  int32_t begin = 0;
-  int32_t length = 0;  // At least 1.
-
-  friend bool operator==(const Segment&, const Segment&) = default;
-};
-
-// What one rank holds, in its local order: ascending position in the stream.
-// Segments are maximal: two that touch are one.
-struct RankPlan {
-  std::vector<Segment> segments;
-  int64_t num_tokens = 0;  // Rows on this rank, pad_rows included.
-  int64_t pad_rows = 0;    // Rows at the end that no position fills.
-};
 
 // Who holds what. The union over ranks holds every position that the layout
 // keeps exactly once: all of them, but for BALANCED without keep_padding, which
@@ -45,19 +28,33 @@ struct ShardPlan {
   uint64_t digest = 0;          // See PlanDigest.
 };
 
-// Plans one chunk.
+// Plans one chunk. kUnspecified is HEAD_TAIL_PER_SEQUENCE here.
+//
+// Example: lengths {real {8, 3}, padded {8, 4}}, HEAD_TAIL_PER_SEQUENCE,
+// cp_size 2. Segments are (sequence, begin, length):
+//   rank 0  (0, 0, 2) (0, 6, 2) (1, 0, 1) (1, 3, 1)
+//   rank 1  (0, 2, 4) (1, 1, 2)
 //
 // Errors:
-//   INVALID_ARGUMENT  cp_size < 1, lengths that break PackedLengths' rules or
-//                     sum to 2^31 or more, or a layout whose rule of
-//                     divisibility they break (reason NOT_DIVISIBLE; the
-//                     message names row, sequence, value and multiple).
+//   INVALID_ARGUMENT  cp_size or a parameter of the layout out of range,
+//                     lengths that break PackedLengths' rules or sum to 2^31 or
+//                     more, or a layout whose rule of divisibility they break
+//                     (reason NOT_DIVISIBLE; the message names row, sequence,
+//                     value and multiple).
+//   UNIMPLEMENTED     BALANCED with more than one rank.
 absl::StatusOr<ShardPlan> PlanShards(const PackedLengths& lengths,
                                      const LayoutSpec& spec, int cp_size);
 
+// No plan of such lengths has more segments over all ranks, so that a caller
+// can charge the memory (sizeof(Segment) each) before it plans. `spec` and
+// `cp_size` pass CheckLayoutSpec, `lengths` keep PackedLengths' rules.
+int64_t MaxSegments(const PackedLengths& lengths, const LayoutSpec& spec,
+                    int cp_size);
+
 // XXH3-64 of these numbers as little-endian int64: format (1), layout, its
 // parameters, cp_size, num_sequences, real lengths, slot lengths, then for each
-// rank the number of segments and their (sequence, begin, length). Ranks
+// rank the number of segments and their (sequence, begin, length). Parameters
+// are those that LayoutSpec lists beside the layout, in that order. Ranks
 // compare it before the first collective of a step.
 uint64_t PlanDigest(const ShardPlan& plan);
 
