@@ -83,11 +83,16 @@ absl::Status Session::Seek(int64_t step,
   charged_bytes_ = 0;
   first_held_step_ = next_step_ = step + 1;
   committed_step_ = std::min(committed_step_, step);
-  // Turns are dealt in whole rounds over those that have not finished, so the
-  // producer with the fewest batches is next.
-  turn_ = static_cast<int>(
-      std::min_element(next_sequences.begin(), next_sequences.end()) -
-      next_sequences.begin());
+  // Turns go round those that have not finished, so of them the first with the
+  // fewest batches is next.
+  turn_ = 0;
+  for (size_t i = 0; i < producers_.size(); ++i) {
+    const Producer& best = producers_[turn_];
+    if (producers_[i].finished) continue;
+    if (best.finished || next_sequences[i] < best.next_sequence) {
+      turn_ = static_cast<int>(i);
+    }
+  }
   RefillCredits();
   return absl::OkStatus();
 }
