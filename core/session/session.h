@@ -65,8 +65,9 @@ class Session {
       uint64_t digest = 0;
       int64_t cost_bytes = 0;
     };
-    std::optional<Batch> receiving;  // Admitted, not complete.
-    std::deque<Batch> waiting;       // Complete, for its turn.
+    std::deque<Batch> receiving;  // Admitted, not complete; from
+                                  // next_sequence on.
+    std::deque<Batch> waiting;    // Complete, for its turn.
     struct Known {
       uint64_t digest = 0;
       int64_t step = 0;
@@ -105,28 +106,31 @@ class Session {
   //                        message has both. Or the producer has finished.
   //   ALREADY_EXISTS       SEQUENCE_CONFLICT: a known sequence with another
   //                        digest.
-  //   INVALID_ARGUMENT     The credit does not cover it, or another batch of
-  //                        this connection is under way.
+  //   INVALID_ARGUMENT     The credit does not cover it.
   absl::StatusOr<Admission> Admit(int64_t connection, int64_t sequence,
                                   uint64_t digest, int64_t payload_bytes,
                                   int64_t cost_bytes);
 
-  // Changes the charge of the batch under way. False: not now, because steps
-  // that will be freed hold the memory.
+  // Changes the charge of an admitted batch. False: not now, because steps that
+  // will be freed hold the memory.
   //
   // Errors:
-  //   ABORTED           FENCED.
-  //   INVALID_ARGUMENT  BATCH_TOO_LARGE: it will never fit.
-  absl::StatusOr<bool> Recharge(int64_t connection, int64_t cost_bytes);
+  //   ABORTED              FENCED.
+  //   FAILED_PRECONDITION  OUT_OF_ORDER: the batch is not under way (any more).
+  //   INVALID_ARGUMENT     BATCH_TOO_LARGE: it will never fit.
+  absl::StatusOr<bool> Recharge(int64_t connection, int64_t sequence,
+                                int64_t cost_bytes);
 
-  // The batch under way is converted and costs `cost_bytes` from now on.
+  // The oldest batch under way is converted and costs `cost_bytes` from now on.
   // Returns the steps that this publishes: its own, if it has its turn, and
-  // those that waited for it.
+  // those that waited for it. Errors as Recharge.
   absl::StatusOr<std::vector<PublishedStep>> Complete(int64_t connection,
+                                                      int64_t sequence,
                                                       int64_t cost_bytes);
 
-  // The batch under way is wrong or withdrawn; its sequence is next again.
-  absl::Status Reject(int64_t connection);
+  // A batch under way is wrong or withdrawn: its sequence is next again, and
+  // batches that were admitted behind it are out of order. Errors as Recharge.
+  absl::Status Reject(int64_t connection, int64_t sequence);
 
   // No more batches. Returns steps that waited for this producer's turn.
   //
@@ -135,7 +139,7 @@ class Session {
   absl::StatusOr<std::vector<PublishedStep>> Finish(int64_t connection,
                                                     int64_t num_batches);
 
-  // The stream is gone. A batch under way is dropped.
+  // The stream is gone. Batches under way are dropped.
   void CloseProducer(int64_t connection);
 
   // Credit that the producer has not been told of; 0 where there is none.
@@ -215,6 +219,9 @@ class Session {
 
  private:
   absl::StatusOr<Producer*> FindProducer(int64_t connection);
+  static absl::StatusOr<Producer::Batch*> FindReceiving(Producer& producer,
+                                                        int64_t sequence);
+  void DropReceiving(Producer& producer, int64_t from_sequence);
   absl::StatusOr<const Consumer*> FindConsumer(int64_t connection) const;
   absl::StatusOr<Consumer*> FindConsumer(int64_t connection);
   std::vector<PublishedStep> PublishTurns();
