@@ -65,7 +65,7 @@ absl::Status Session::Seek(int64_t step,
   ++generation_;
   for (size_t i = 0; i < producers_.size(); ++i) {
     Producer& producer = producers_[i];
-    producer.receiving.reset();
+    producer.receiving.clear();
     producer.waiting.clear();
     producer.next_sequence = next_sequences[i];
     producer.finished = finished[i];
@@ -114,7 +114,7 @@ std::string Session::CheckInvariants() const {
   int64_t charged = std::accumulate(held_cost_bytes_.begin(),
                                     held_cost_bytes_.end(), int64_t{0});
   for (const Producer& producer : producers_) {
-    if (producer.receiving) charged += producer.receiving->cost_bytes;
+    for (const auto& batch : producer.receiving) charged += batch.cost_bytes;
     for (const auto& batch : producer.waiting) charged += batch.cost_bytes;
   }
   if (charged != charged_bytes_) {

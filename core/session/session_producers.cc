@@ -1,6 +1,7 @@
 // Producers: admission in order, turns, credit.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,10 +16,11 @@ namespace {
 constexpr size_t kMostKnownBatches = 1 << 20;
 
 absl::Status OutOfOrder(const Session::Producer& producer, int64_t sequence) {
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, kOutOfOrder,
-      absl::StrCat("producer ", producer.id, " sent sequence ", sequence,
-                   "; must be ", producer.next_sequence));
+  const auto next =
+      producer.next_sequence + static_cast<int64_t>(producer.receiving.size());
+  return MakeError(absl::StatusCode::kFailedPrecondition, kOutOfOrder,
+                   absl::StrCat("producer ", producer.id, " sent sequence ",
+                                sequence, "; must be ", next));
 }
 
 absl::StatusOr<Admission> AdmitKnown(const Session::Producer& producer,
@@ -93,12 +95,6 @@ absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
                                          uint64_t digest, int64_t payload_bytes,
                                          int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  if (producer->receiving) {
-    return InvalidArgument(
-        kProtocolError,
-        absl::StrCat("sequence ", sequence, " begins before sequence ",
-                     producer->receiving->sequence, " is complete"));
-  }
   if (payload_bytes > producer->credit_bytes) {
     return InvalidArgument(
         kProtocolError,
@@ -112,22 +108,43 @@ absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
     producer->pending_grant_bytes += payload_bytes;
     return admission;
   }
-  if (sequence > producer->next_sequence || producer->finished) {
+  const auto under_way = static_cast<int64_t>(producer->receiving.size());
+  if (sequence != producer->next_sequence + under_way || producer->finished) {
     return OutOfOrder(*producer, sequence);
   }
   producer->credit_bytes -= payload_bytes;
-  producer->receiving = {
-      .sequence = sequence, .digest = digest, .cost_bytes = cost_bytes};
+  producer->receiving.push_back(
+      {.sequence = sequence, .digest = digest, .cost_bytes = cost_bytes});
   charged_bytes_ += cost_bytes;
   return Admission{};
 }
 
-absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t cost_bytes) {
+absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
+    Producer& producer, int64_t sequence) {
+  for (Producer::Batch& batch : producer.receiving) {
+    if (batch.sequence == sequence) return &batch;
+  }
+  return OutOfOrder(producer, sequence);
+}
+
+// Drops the batches under way from a sequence on.
+void Session::DropReceiving(Producer& producer, int64_t from_sequence) {
+  while (!producer.receiving.empty() &&
+         producer.receiving.back().sequence >= from_sequence) {
+    charged_bytes_ -= producer.receiving.back().cost_bytes;
+    producer.receiving.pop_back();
+  }
+  RefillCredits();
+}
+
+absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t sequence,
+                                       int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  CF_CHECK(producer->receiving.has_value());
-  const int64_t more = cost_bytes - producer->receiving->cost_bytes;
-  int64_t freeable = 0;
-  for (const int64_t bytes : held_cost_bytes_) freeable += bytes;
+  CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
+                      FindReceiving(*producer, sequence));
+  const int64_t more = cost_bytes - batch->cost_bytes;
+  const int64_t freeable = std::accumulate(held_cost_bytes_.begin(),
+                                           held_cost_bytes_.end(), int64_t{0});
   const int64_t total = charged_bytes_ + more + ReservedBytes();
   if (more > 0 && total - freeable > config_.memory_budget_bytes) {
     return InvalidArgument(
@@ -137,35 +154,36 @@ absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t cost_bytes) {
                      config_.memory_budget_bytes));
   }
   if (more > 0 && total > config_.memory_budget_bytes) return false;
-  producer->receiving->cost_bytes = cost_bytes;
+  batch->cost_bytes = cost_bytes;
   charged_bytes_ += more;
   return true;
 }
 
 absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
-    int64_t connection, int64_t cost_bytes) {
+    int64_t connection, int64_t sequence, int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  CF_CHECK(producer->receiving.has_value());
-  charged_bytes_ += cost_bytes - producer->receiving->cost_bytes;
-  producer->receiving->cost_bytes = cost_bytes;
-  producer->waiting.push_back(*std::exchange(producer->receiving, {}));
+  CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
+                      FindReceiving(*producer, sequence));
+  CF_CHECK(sequence == producer->next_sequence);
+  charged_bytes_ += cost_bytes - batch->cost_bytes;
+  batch->cost_bytes = cost_bytes;
+  producer->waiting.push_back(*batch);
+  producer->receiving.pop_front();
   ++producer->next_sequence;
   return PublishTurns();
 }
 
-absl::Status Session::Reject(int64_t connection) {
+absl::Status Session::Reject(int64_t connection, int64_t sequence) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  if (!producer->receiving) return absl::OkStatus();
-  charged_bytes_ -= producer->receiving->cost_bytes;
-  producer->receiving.reset();
-  RefillCredits();
+  CF_RETURN_IF_ERROR(FindReceiving(*producer, sequence).status());
+  DropReceiving(*producer, sequence);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<PublishedStep>> Session::Finish(
     int64_t connection, int64_t num_batches) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  if (num_batches != producer->next_sequence || producer->receiving) {
+  if (num_batches != producer->next_sequence || !producer->receiving.empty()) {
     return OutOfOrder(*producer, num_batches);
   }
   producer->finished = true;
@@ -176,10 +194,8 @@ void Session::CloseProducer(int64_t connection) {
   if (connection == 0) return;
   for (Producer& producer : producers_) {
     if (producer.connection != connection) continue;
-    if (producer.receiving) charged_bytes_ -= producer.receiving->cost_bytes;
-    producer.receiving.reset();
     producer.connection = 0;
-    RefillCredits();
+    DropReceiving(producer, 0);
   }
 }
 
