@@ -41,6 +41,12 @@ inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";
 inline constexpr char kProtocolError[] = "PROTOCOL_ERROR";
 inline constexpr char kProtocolUnsupported[] = "PROTOCOL_UNSUPPORTED";
 inline constexpr char kQuota[] = "QUOTA";
+// Among the ranks of a group.
+inline constexpr char kPeerLate[] = "PEER_LATE";
+inline constexpr char kPeerLost[] = "PEER_LOST";
+inline constexpr char kGroupFailed[] = "GROUP_FAILED";
+inline constexpr char kPlanMismatch[] = "PLAN_MISMATCH";
+inline constexpr char kNotSupported[] = "NOT_SUPPORTED";
 
 // An error with a reason; `code` is not OK.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason,
