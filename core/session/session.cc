@@ -1,0 +1,145 @@
+// The session as a whole: commit, seek, failure, books.
+
+#include "core/session/session.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace cpfeed {
+
+Session::Session(SessionConfig config) : config_(std::move(config)) {
+  for (const std::string& id : config_.producers) {
+    producers_.push_back({.id = id});
+  }
+  consumers_.resize(config_.num_consumers());
+  RefillCredits();
+}
+
+absl::Status Session::Commit(int64_t step) {
+  CF_RETURN_IF_ERROR(failure_);
+  if (step >= next_step_) {
+    return MakeError(
+        absl::StatusCode::kOutOfRange, kCursorMismatch,
+        absl::StrCat("step ", step, " is committed; the last published one is ",
+                     next_step_ - 1));
+  }
+  if (step <= committed_step_) return absl::OkStatus();
+  committed_step_ = step;
+  for (Producer& producer : producers_) {
+    std::erase_if(producer.known,
+                  [&](const auto& known) { return known.second.step <= step; });
+  }
+  FreeSteps();
+  return absl::OkStatus();
+}
+
+absl::Status Session::Seek(int64_t step,
+                           const std::vector<int64_t>& next_sequences,
+                           const std::vector<bool>& finished) {
+  CF_RETURN_IF_ERROR(failure_);
+  if (next_sequences.size() != producers_.size() ||
+      finished.size() != producers_.size()) {
+    return InvalidArgument(
+        kCursorMismatch,
+        absl::StrCat("cursor has ", next_sequences.size(),
+                     " producers; the session has ", producers_.size()));
+  }
+  const bool negative =
+      std::any_of(next_sequences.begin(), next_sequences.end(),
+                  [](int64_t sequence) { return sequence < 0; });
+  if (step < -1 || negative) {
+    return InvalidArgument(kCursorMismatch, "cursor has negative numbers");
+  }
+  if (config_.retention == Retention::kRetain && step + 1 < next_step_) {
+    return MakeError(
+        absl::StatusCode::kOutOfRange, kCursorExpired,
+        absl::StrCat("cursor is behind step ", step,
+                     "; the producers are at step ", next_step_,
+                     " and retention RETAIN cannot ask them to replay"));
+  }
+  ++generation_;
+  for (size_t i = 0; i < producers_.size(); ++i) {
+    Producer& producer = producers_[i];
+    producer.receiving.clear();
+    producer.waiting.clear();
+    producer.next_sequence = next_sequences[i];
+    producer.finished = finished[i];
+    producer.credit_bytes = 0;
+    producer.pending_grant_bytes = 0;
+    producer.connection = 0;
+  }
+  for (Consumer& consumer : consumers_) {
+    consumer.connection = 0;
+    consumer.acked_step = step;
+    consumer.next_step = step + 1;
+    consumer.credit_bytes = 0;
+  }
+  held_cost_bytes_.clear();
+  charged_bytes_ = 0;
+  first_held_step_ = next_step_ = step + 1;
+  committed_step_ = std::min(committed_step_, step);
+  // Turns go round those that have not finished, so of them the first with the
+  // fewest batches is next.
+  turn_ = 0;
+  for (size_t i = 0; i < producers_.size(); ++i) {
+    const Producer& best = producers_[turn_];
+    if (producers_[i].finished) continue;
+    if (best.finished || next_sequences[i] < best.next_sequence) {
+      turn_ = static_cast<int>(i);
+    }
+  }
+  RefillCredits();
+  return absl::OkStatus();
+}
+
+void Session::Fail(absl::Status status) {
+  if (failure_.ok()) failure_ = std::move(status);
+}
+
+bool Session::all_finished() const {
+  return std::all_of(producers_.begin(), producers_.end(),
+                     [](const Producer& producer) {
+                       return producer.finished && producer.waiting.empty();
+                     });
+}
+
+bool Session::all_acked() const { return SlowestAckedStep() + 1 == next_step_; }
+
+std::string Session::CheckInvariants() const {
+  int64_t charged = std::accumulate(held_cost_bytes_.begin(),
+                                    held_cost_bytes_.end(), int64_t{0});
+  for (const Producer& producer : producers_) {
+    for (const auto& batch : producer.receiving) charged += batch.cost_bytes;
+    for (const auto& batch : producer.waiting) charged += batch.cost_bytes;
+  }
+  if (charged != charged_bytes_) {
+    return absl::StrCat("charged ", charged_bytes_, ", batches cost ", charged);
+  }
+  if (static_cast<int64_t>(held_cost_bytes_.size()) !=
+      next_step_ - first_held_step_) {
+    return "held steps are not [first_held_step, next_step)";
+  }
+  for (const Consumer& consumer : consumers_) {
+    if (consumer.acked_step >= consumer.next_step ||
+        consumer.next_step > next_step_) {
+      return absl::StrCat("consumer acknowledged ", consumer.acked_step,
+                          " of [0, ", consumer.next_step, ") of [0, ",
+                          next_step_, ")");
+    }
+    if (consumer.acked_step + 1 < first_held_step_) {
+      return absl::StrCat("step ", consumer.acked_step + 1,
+                          " is freed but not acknowledged");
+    }
+    if (consumer.next_step > SlowestAckedStep() + config_.max_step_skew + 1) {
+      return "a consumer is too far ahead";
+    }
+  }
+  return "";
+}
+
+}  // namespace cpfeed

@@ -1,0 +1,272 @@
+// Producers: admission in order, turns, credit.
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/session/session.h"
+
+namespace cpfeed {
+namespace {
+
+// Digests of so many steps are kept for a trainer that never commits.
+constexpr size_t kMostKnownBatches = 1 << 20;
+
+absl::Status OutOfOrder(const Session::Producer& producer, int64_t sequence) {
+  const auto next =
+      producer.next_sequence + static_cast<int64_t>(producer.receiving.size());
+  return MakeError(absl::StatusCode::kFailedPrecondition, kOutOfOrder,
+                   absl::StrCat("producer ", producer.id, " sent sequence ",
+                                sequence, "; must be ", next));
+}
+
+absl::StatusOr<Admission> AdmitKnown(const Session::Producer& producer,
+                                     int64_t sequence, uint64_t digest) {
+  uint64_t known_digest = 0;
+  Admission admission{.duplicate = true};
+  const auto known = producer.known.find(sequence);
+  if (known != producer.known.end()) {
+    known_digest = known->second.digest;
+    admission.step = known->second.step;
+  } else {
+    const auto waiting = std::find_if(
+        producer.waiting.begin(), producer.waiting.end(),
+        [&](const auto& batch) { return batch.sequence == sequence; });
+    if (waiting == producer.waiting.end()) {
+      return MakeError(
+          absl::StatusCode::kOutOfRange, kCursorExpired,
+          absl::StrCat("sequence ", sequence, " of producer ", producer.id,
+                       " is committed and forgotten; next is ",
+                       producer.next_sequence));
+    }
+    known_digest = waiting->digest;
+  }
+  if (known_digest != digest) {
+    return MakeError(
+        absl::StatusCode::kAlreadyExists, kSequenceConflict,
+        absl::StrCat("sequence ", sequence, " of producer ", producer.id,
+                     " has digest ", absl::Hex(digest), "; it was ",
+                     absl::Hex(known_digest), " before"));
+  }
+  return admission;
+}
+
+}  // namespace
+
+absl::StatusOr<Session::Producer*> Session::FindProducer(int64_t connection) {
+  CF_RETURN_IF_ERROR(failure_);
+  for (Producer& producer : producers_) {
+    if (producer.connection == connection && connection != 0) return &producer;
+  }
+  return MakeError(absl::StatusCode::kAborted, kFenced,
+                   "a newer stream of this producer is open");
+}
+
+absl::StatusOr<int64_t> Session::OpenProducer(absl::string_view id,
+                                              int64_t incarnation) {
+  CF_RETURN_IF_ERROR(failure_);
+  const auto producer =
+      std::find_if(producers_.begin(), producers_.end(),
+                   [&](const Producer& p) { return p.id == id; });
+  if (producer == producers_.end()) {
+    return MakeError(absl::StatusCode::kNotFound, kSessionNotFound,
+                     absl::StrCat("session has no producer ", id));
+  }
+  if (incarnation < producer->incarnation ||
+      (incarnation == producer->incarnation && producer->connection != 0)) {
+    return MakeError(
+        absl::StatusCode::kAborted, kFenced,
+        absl::StrCat("producer ", id, " opens with incarnation ", incarnation,
+                     "; incarnation ", producer->incarnation,
+                     producer->connection != 0 ? " has a stream open"
+                                               : " was here before"));
+  }
+  if (producer->connection != 0) CloseProducer(producer->connection);
+  producer->incarnation = incarnation;
+  producer->connection = ++last_connection_;
+  producer->pending_grant_bytes = producer->credit_bytes;
+  return producer->connection;
+}
+
+absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
+                                         uint64_t digest, int64_t payload_bytes,
+                                         int64_t cost_bytes) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  if (payload_bytes > producer->credit_bytes) {
+    return InvalidArgument(
+        kProtocolError,
+        absl::StrCat("batch has ", payload_bytes, " bytes; credit is ",
+                     producer->credit_bytes));
+  }
+  if (sequence < producer->next_sequence) {
+    CF_ASSIGN_OR_RETURN(const Admission admission,
+                        AdmitKnown(*producer, sequence, digest));
+    // Its bytes are dropped as they come: the credit goes straight back.
+    producer->pending_grant_bytes += payload_bytes;
+    return admission;
+  }
+  const auto under_way = static_cast<int64_t>(producer->receiving.size());
+  if (sequence != producer->next_sequence + under_way || producer->finished) {
+    return OutOfOrder(*producer, sequence);
+  }
+  producer->credit_bytes -= payload_bytes;
+  producer->receiving.push_back(
+      {.sequence = sequence, .digest = digest, .cost_bytes = cost_bytes});
+  charged_bytes_ += cost_bytes;
+  return Admission{};
+}
+
+absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
+    Producer& producer, int64_t sequence) {
+  for (Producer::Batch& batch : producer.receiving) {
+    if (batch.sequence == sequence) return &batch;
+  }
+  return OutOfOrder(producer, sequence);
+}
+
+// Drops the batches under way from a sequence on.
+void Session::DropReceiving(Producer& producer, int64_t from_sequence) {
+  while (!producer.receiving.empty() &&
+         producer.receiving.back().sequence >= from_sequence) {
+    charged_bytes_ -= producer.receiving.back().cost_bytes;
+    producer.receiving.pop_back();
+  }
+  RefillCredits();
+}
+
+absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t sequence,
+                                       int64_t cost_bytes) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
+                      FindReceiving(*producer, sequence));
+  const int64_t more = cost_bytes - batch->cost_bytes;
+  const int64_t freeable = std::accumulate(held_cost_bytes_.begin(),
+                                           held_cost_bytes_.end(), int64_t{0});
+  const int64_t total = charged_bytes_ + more + ReservedBytes();
+  if (more > 0 && total - freeable > config_.memory_budget_bytes) {
+    return InvalidArgument(
+        kBatchTooLarge,
+        absl::StrCat("batch needs ", cost_bytes,
+                     " bytes when converted; the session's memory budget is ",
+                     config_.memory_budget_bytes));
+  }
+  if (more > 0 && total > config_.memory_budget_bytes) return false;
+  batch->cost_bytes = cost_bytes;
+  charged_bytes_ += more;
+  return true;
+}
+
+absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
+    int64_t connection, int64_t sequence, int64_t cost_bytes) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
+                      FindReceiving(*producer, sequence));
+  CF_CHECK(sequence == producer->next_sequence);
+  charged_bytes_ += cost_bytes - batch->cost_bytes;
+  batch->cost_bytes = cost_bytes;
+  producer->waiting.push_back(*batch);
+  producer->receiving.pop_front();
+  ++producer->next_sequence;
+  return PublishTurns();
+}
+
+absl::Status Session::Reject(int64_t connection, int64_t sequence) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  CF_RETURN_IF_ERROR(FindReceiving(*producer, sequence).status());
+  DropReceiving(*producer, sequence);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<PublishedStep>> Session::Finish(
+    int64_t connection, int64_t num_batches) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  if (num_batches != producer->next_sequence || !producer->receiving.empty()) {
+    return OutOfOrder(*producer, num_batches);
+  }
+  producer->finished = true;
+  return PublishTurns();
+}
+
+void Session::CloseProducer(int64_t connection) {
+  if (connection == 0) return;
+  for (Producer& producer : producers_) {
+    if (producer.connection != connection) continue;
+    producer.connection = 0;
+    DropReceiving(producer, 0);
+  }
+}
+
+int64_t Session::TakeGrant(int64_t connection) {
+  const auto producer = FindProducer(connection);
+  if (!producer.ok()) return 0;
+  return std::exchange((*producer)->pending_grant_bytes, 0);
+}
+
+// Takes batches in turn: one of each producer that has not finished.
+std::vector<PublishedStep> Session::PublishTurns() {
+  std::vector<PublishedStep> published;
+  const int count = static_cast<int>(producers_.size());
+  for (int passed = 0; passed < count;) {
+    Producer& producer = producers_[turn_];
+    if (!producer.waiting.empty()) {
+      Publish(turn_, published);
+      passed = 0;
+    } else if (!producer.finished) {
+      break;
+    } else {
+      ++passed;
+    }
+    turn_ = (turn_ + 1) % count;
+  }
+  RefillCredits();
+  return published;
+}
+
+void Session::Publish(int index, std::vector<PublishedStep>& published) {
+  Producer& producer = producers_[index];
+  const Producer::Batch batch = producer.waiting.front();
+  producer.waiting.pop_front();
+  producer.known[batch.sequence] = {.digest = batch.digest, .step = next_step_};
+  if (producer.known.size() > kMostKnownBatches) {
+    producer.known.erase(producer.known.begin());
+  }
+  held_cost_bytes_.push_back(batch.cost_bytes);
+  published.push_back(
+      {.step = next_step_, .producer = index, .sequence = batch.sequence});
+  ++next_step_;
+}
+
+int64_t Session::ReservedBytes() const {
+  int64_t payload = 0;
+  for (const Producer& producer : producers_) payload += producer.credit_bytes;
+  return payload * kCostPerPayloadByte;
+}
+
+// Credit is memory that is promised. Whoever has the turn is served first, up
+// to one largest batch: were others first, their waiting batches could take the
+// memory that the batch they wait for needs. Beyond that, credit for a second
+// batch keeps the stream full while one is converted.
+void Session::RefillCredits() {
+  int64_t free = config_.memory_budget_bytes - charged_bytes_ - ReservedBytes();
+  const int count = static_cast<int>(producers_.size());
+  for (const int64_t target :
+       {config_.max_batch_bytes, 2 * config_.max_batch_bytes}) {
+    for (int i = 0; i < count; ++i) {
+      Producer& producer = producers_[(turn_ + i) % count];
+      if (producer.finished) continue;
+      const int64_t wanted =
+          std::max<int64_t>(target - producer.credit_bytes, 0);
+      const int64_t grant =
+          std::min(wanted, std::max<int64_t>(free, 0) / kCostPerPayloadByte);
+      producer.credit_bytes += grant;
+      producer.pending_grant_bytes += grant;
+      free -= grant * kCostPerPayloadByte;
+      if (grant < wanted) return;
+    }
+  }
+}
+
+}  // namespace cpfeed

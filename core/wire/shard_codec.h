@@ -1,0 +1,53 @@
+// Shards on the wire.
+
+#ifndef CPFEED_CORE_WIRE_SHARD_CODEC_H_
+#define CPFEED_CORE_WIRE_SHARD_CODEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/shard/shard.h"
+#include "core/tensor/buffer.h"
+#include "cpfeed/v1/shard.pb.h"
+
+namespace cpfeed {
+
+// A rank's step as header and payload. The payload shares the shard's bytes.
+struct EncodedStep {
+  v1::StepHeader header;
+  Buffer payload;
+};
+
+// Encodes all tensors of `shard`; the caller fills in what core does not know
+// (step, producer, ...). Checksums are computed here, once for all consumers.
+EncodedStep EncodeStep(const StepShard& shard, int cp_rank);
+
+// The part of `step` that a consumer asked for: lengths and segments always,
+// token tensors by name (empty means all), "index" on request. Shares bytes.
+EncodedStep SelectTensors(const EncodedStep& step,
+                          const std::vector<std::string>& names);
+
+// Reads a step back. The plan is planned anew from the lengths, which is cheap,
+// and its digest compared, so that a consumer knows what every rank holds and
+// that client and server agree on it.
+//
+// Errors:
+//   INVALID_ARGUMENT  Header and payload do not fit.
+//   DATA_LOSS         A checksum or the plan digest does not agree.
+absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
+                                     const Buffer& payload);
+
+// Rows [begin, end) of a token tensor of one shard. `token_axis` is the axis of
+// the local rows.
+Tensor TokenRange(const Tensor& tensor, int token_axis, int64_t begin,
+                  int64_t end);
+
+// Whether `name` is one of the tensors that describe the shard, which are not
+// token-aligned.
+bool IsShardDescription(absl::string_view name);
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_CORE_WIRE_SHARD_CODEC_H_

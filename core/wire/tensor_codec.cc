@@ -1,0 +1,200 @@
+#include "core/wire/tensor_codec.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "core/base/checked_math.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/shape.h"
+
+namespace cpfeed {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr int kMaxDimensions = 8;
+
+absl::Span<const int64_t> Dims(const v1::TensorSpec& spec) {
+  return {spec.shape().data(), static_cast<size_t>(spec.shape_size())};
+}
+
+DType DTypeOfSpec(const v1::TensorSpec& spec) {
+  const int number = spec.dtype();
+  return v1::DType_IsValid(number) ? static_cast<DType>(number)
+                                   : DType::kInvalid;
+}
+
+absl::StatusOr<int64_t> CheckSpec(const v1::TensorSpec& spec) {
+  if (spec.name().empty() || spec.name().size() > kMaxNameBytes) {
+    return InvalidArgument(
+        kBatchMalformed, absl::StrCat("name has ", spec.name().size(),
+                                      " bytes; must be 1 to ", kMaxNameBytes));
+  }
+  if (spec.shape_size() > kMaxDimensions) {
+    return InvalidArgument(
+        kShapeMismatch,
+        absl::StrCat("has ", spec.shape_size(), " dimensions; must be at most ",
+                     kMaxDimensions));
+  }
+  return NumBytes(DTypeOfSpec(spec), Dims(spec));
+}
+
+template <class T>
+std::vector<T> Narrow(const v1::Tensor& proto) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::vector<T>(proto.floats().begin(), proto.floats().end());
+  } else {
+    return std::vector<T>(proto.integers().begin(), proto.integers().end());
+  }
+}
+
+absl::StatusOr<Buffer> NumbersToBytes(const v1::Tensor& proto) {
+  switch (DTypeOfSpec(proto.spec())) {
+    case DType::kBool:
+    case DType::kUint8:
+      return Buffer::FromVector(Narrow<uint8_t>(proto));
+    case DType::kInt8:
+      return Buffer::FromVector(Narrow<int8_t>(proto));
+    case DType::kInt16:
+      return Buffer::FromVector(Narrow<int16_t>(proto));
+    case DType::kInt32:
+      return Buffer::FromVector(Narrow<int32_t>(proto));
+    case DType::kInt64:
+      return Buffer::FromVector(Narrow<int64_t>(proto));
+    case DType::kFloat32:
+      return Buffer::FromVector(Narrow<float>(proto));
+    case DType::kFloat64:
+      return Buffer::FromVector(Narrow<double>(proto));
+    default:
+      return InvalidArgument(
+          kBatchMalformed,
+          absl::StrCat(proto.spec().name(),
+                       ": numbers are not taken for this dtype; send bytes"));
+  }
+}
+
+template <class T>
+void WidenFloats(const Buffer& bytes, v1::Tensor& proto) {
+  const Buffer whole = bytes.Contiguous();
+  const auto* first = reinterpret_cast<const T*>(whole.data());
+  proto.mutable_floats()->Add(first, first + whole.size() / sizeof(T));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs) {
+  if (specs.size() > kMaxTensors) {
+    return InvalidArgument(
+        kBatchMalformed,
+        absl::StrCat(specs.size(), " tensors; must be at most ", kMaxTensors));
+  }
+  absl::flat_hash_set<absl::string_view> names;
+  int64_t total = 0;
+  for (const v1::TensorSpec& spec : specs) {
+    const absl::StatusOr<int64_t> bytes = CheckSpec(spec);
+    if (!bytes.ok()) {
+      return Annotate(bytes.status(), absl::StrCat("tensor ", spec.name()));
+    }
+    if (!names.insert(spec.name()).second) {
+      return InvalidArgument(
+          kBatchMalformed,
+          absl::StrCat("tensor ", spec.name(), " is given twice"));
+    }
+    const std::optional<int64_t> sum = CheckedAdd(total, *bytes);
+    if (!sum) {
+      return InvalidArgument(kBatchTooLarge,
+                             "tensors have more than 2^63 bytes");
+    }
+    total = *sum;
+  }
+  return total;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const TensorSpecs& specs,
+                                                       const Buffer& payload) {
+  std::vector<NamedTensor> tensors;
+  tensors.reserve(specs.size());
+  int64_t offset = 0;
+  for (const v1::TensorSpec& spec : specs) {
+    CF_ASSIGN_OR_RETURN(const int64_t bytes, CheckSpec(spec));
+    if (bytes > payload.size() - offset) {
+      return InvalidArgument(
+          kShapeMismatch,
+          absl::StrCat("payload has ", payload.size(), " bytes; tensor ",
+                       spec.name(), " ends at ", offset + bytes));
+    }
+    Tensor tensor{.dtype = DTypeOfSpec(spec),
+                  .shape = Shape(spec.shape().begin(), spec.shape().end()),
+                  .bytes = payload.Slice(offset, bytes)};
+    if (spec.checksum() != 0 && tensor.bytes.Checksum() != spec.checksum()) {
+      return MakeError(absl::StatusCode::kDataLoss, kChecksumMismatch,
+                       absl::StrCat("tensor ", spec.name(), ": checksum is ",
+                                    absl::Hex(tensor.bytes.Checksum()),
+                                    "; must be ", absl::Hex(spec.checksum())));
+    }
+    tensors.push_back({.name = spec.name(), .tensor = std::move(tensor)});
+    offset += bytes;
+  }
+  if (offset != payload.size()) {
+    return InvalidArgument(kShapeMismatch,
+                           absl::StrCat("payload has ", payload.size(),
+                                        " bytes; its tensors have ", offset));
+  }
+  return tensors;
+}
+
+void EncodeTensor(absl::string_view name, const Tensor& tensor,
+                  int sequence_axis, TensorSpecs& specs, Buffer& payload) {
+  v1::TensorSpec& spec = *specs.Add();
+  spec.set_name(std::string(name));
+  spec.set_dtype(static_cast<v1::DType>(tensor.dtype));
+  spec.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  spec.set_checksum(tensor.bytes.Checksum());
+  spec.set_sequence_axis(sequence_axis);
+  payload.Append(tensor.bytes);
+}
+
+v1::Tensor TensorToProto(const NamedTensor& tensor, bool as_numbers) {
+  v1::Tensor proto;
+  Buffer payload;
+  TensorSpecs specs;
+  EncodeTensor(tensor.name, tensor.tensor, 0, specs, payload);
+  *proto.mutable_spec() = std::move(*specs.Mutable(0));
+  const DType dtype = tensor.tensor.dtype;
+  if (as_numbers && (IsInteger(dtype) || dtype == DType::kBool)) {
+    const auto integers = tensor.tensor.ToInt64();
+    proto.mutable_integers()->Add(integers->begin(), integers->end());
+  } else if (as_numbers && dtype == DType::kFloat32) {
+    WidenFloats<float>(payload, proto);
+  } else if (as_numbers && dtype == DType::kFloat64) {
+    WidenFloats<double>(payload, proto);
+  } else {
+    std::string& bytes = *proto.mutable_payload();
+    bytes.resize(static_cast<size_t>(payload.size()));
+    payload.CopyTo(bytes.data());
+  }
+  return proto;
+}
+
+absl::StatusOr<NamedTensor> TensorFromProto(const v1::Tensor& proto) {
+  TensorSpecs specs;
+  *specs.Add() = proto.spec();
+  CF_RETURN_IF_ERROR(CheckTensorSpecs(specs).status());
+  Buffer bytes;
+  if (proto.payload().empty()) {
+    CF_ASSIGN_OR_RETURN(bytes, NumbersToBytes(proto));
+  } else {
+    bytes = Buffer::CopyOf(proto.payload().data(),
+                           static_cast<int64_t>(proto.payload().size()));
+  }
+  CF_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
+                      DecodeTensors(specs, bytes));
+  return std::move(tensors[0]);
+}
+
+}  // namespace cpfeed
