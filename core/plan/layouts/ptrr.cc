@@ -41,13 +41,12 @@ const LayoutRule kPtrrRule = {
 };
 
 std::vector<int64_t> PtrrBlockCosts(const PackedLengths& lengths,
-                                    int64_t total_tokens) {
-  std::vector<int64_t> costs(
-      (total_tokens + kPtrrBlockSize - 1) / kPtrrBlockSize, 0);
-  ForEachBlockPiece(lengths, kPtrrBlockSize, [&](const BlockPiece& piece) {
+                                    int64_t total_tokens, int64_t block_size) {
+  std::vector<int64_t> costs((total_tokens + block_size - 1) / block_size, 0);
+  ForEachBlockPiece(lengths, block_size, [&](const BlockPiece& piece) {
     // The first sequence of a block reaches back furthest, and every block from
     // there on holds some of its tokens.
-    const int64_t first_key_block = piece.slot_begin / kPtrrBlockSize;
+    const int64_t first_key_block = piece.slot_begin / block_size;
     costs[piece.block] =
         std::max(costs[piece.block], piece.block - first_key_block + 1);
   });

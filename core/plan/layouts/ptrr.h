@@ -21,9 +21,10 @@ inline constexpr int64_t kPtrrBlockSize = 128;
 // For each block of query rows the number of key blocks of which it sees a real
 // token under the causal mask inside each sequence. Blocks are counted on the
 // stream, so one block may hold several sequences. Shape
-// [ceil(total_tokens / kPtrrBlockSize)].
+// [ceil(total_tokens / block_size)].
 std::vector<int64_t> PtrrBlockCosts(const PackedLengths& lengths,
-                                    int64_t total_tokens);
+                                    int64_t total_tokens,
+                                    int64_t block_size = kPtrrBlockSize);
 
 // The rank of each block: blocks by descending cost, ties to the lower block,
 // cp_size a round; odd rounds go from the last rank to the first. costs.size()

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "core/base/checked_math.h"
 #include "core/base/status_macros.h"
+#include "core/batch/packed_batch.h"
+#include "core/plan/layout.h"
 
 namespace cpfeed::testing {
 namespace {
@@ -89,6 +91,24 @@ PackedLengths RandomPack(const PackShape& shape, std::mt19937& random) {
     lengths.row_splits.push_back(static_cast<int64_t>(lengths.padded.size()));
   }
   return lengths;
+}
+
+std::vector<LayoutSpec> TestSpecs() {
+  std::vector<LayoutSpec> specs;
+  for (const Layout layout : AllLayouts()) {
+    if (layout == Layout::kBalanced) continue;
+    specs.push_back({.layout = layout, .stripe_width = 3, .chunk_size = 16});
+  }
+  return specs;
+}
+
+PackedLengths PackFor(const LayoutSpec& spec, int cp_size,
+                      std::mt19937& random) {
+  const PadRule rule = PadRuleOf(spec, cp_size);
+  PackShape shape;
+  shape.row_multiple = rule.multiple;
+  if (rule.scope == PadRule::Scope::kSlot) shape.slot_multiple = rule.multiple;
+  return RandomPack(shape, random);
 }
 
 }  // namespace cpfeed::testing

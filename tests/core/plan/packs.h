@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/batch/packed_lengths.h"
+#include "core/plan/layout_spec.h"
 
 namespace cpfeed::testing {
 
@@ -34,6 +35,14 @@ struct PackShape {
 // A few rows of a few sequences each; sometimes slots or real lengths are 0,
 // most are short, some are of hundreds of tokens.
 PackedLengths RandomPack(const PackShape& shape, std::mt19937& random);
+
+// Every layout that plans any number of ranks, with small parameters so that
+// small packs are cut in many pieces.
+std::vector<LayoutSpec> TestSpecs();
+
+// A random pack that the layout takes on so many ranks.
+PackedLengths PackFor(const LayoutSpec& spec, int cp_size,
+                      std::mt19937& random);
 
 }  // namespace cpfeed::testing
 

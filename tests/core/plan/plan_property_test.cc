@@ -22,45 +22,24 @@ namespace cpfeed {
 namespace {
 
 using ::cpfeed::testing::IsOk;
-using ::cpfeed::testing::PackShape;
-using ::cpfeed::testing::RandomPack;
+using ::cpfeed::testing::PackFor;
+using ::cpfeed::testing::TestSpecs;
 
 constexpr int kPacks = 40;
 
-// Packs that the layout takes on so many ranks.
-PackShape ShapeFor(const LayoutSpec& spec, int cp_size, bool padding) {
-  const PadRule rule = PadRuleOf(spec, cp_size);
-  switch (rule.scope) {
-    case PadRule::Scope::kNone:
-      return {.padding = padding};
-    case PadRule::Scope::kSlot:
-      return {.slot_multiple = rule.multiple,
-              .row_multiple = rule.multiple,
-              .padding = padding};
-    case PadRule::Scope::kRow:
-    case PadRule::Scope::kChunk:
-      return {.row_multiple = rule.multiple, .padding = padding};
-  }
-  return {};
-}
+using SpecAndSize = std::tuple<LayoutSpec, int>;
 
-using LayoutAndSize = std::tuple<Layout, int>;
-
-class PlanPropertyTest : public ::testing::TestWithParam<LayoutAndSize> {
+class PlanPropertyTest : public ::testing::TestWithParam<SpecAndSize> {
  protected:
-  LayoutSpec spec() const {
-    return {
-        .layout = std::get<0>(GetParam()), .stripe_width = 3, .chunk_size = 16};
-  }
+  const LayoutSpec& spec() const { return std::get<0>(GetParam()); }
   int cp_size() const { return std::get<1>(GetParam()); }
 
   // Calls check(plan) for random packs.
   template <class Check>
-  void ForRandomPlans(bool padding, Check check) {
+  void ForRandomPlans(Check check) {
     std::mt19937 random(7 * cp_size());
     for (int i = 0; i < kPacks; ++i) {
-      const PackedLengths lengths =
-          RandomPack(ShapeFor(spec(), cp_size(), padding), random);
+      const PackedLengths lengths = PackFor(spec(), cp_size(), random);
       const auto plan = PlanShards(lengths, spec(), cp_size());
       ASSERT_THAT(plan, IsOk());
       check(*plan);
@@ -74,7 +53,7 @@ int64_t TotalTokens(const ShardPlan& plan) {
 }
 
 TEST_P(PlanPropertyTest, EveryPositionIsHeldExactlyOnceInAscendingOrder) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     std::vector<int> holders(TotalTokens(plan), 0);
     for (int rank = 0; rank < cp_size(); ++rank) {
       const std::vector<int32_t> index = LocalIndex(plan, rank);
@@ -86,7 +65,7 @@ TEST_P(PlanPropertyTest, EveryPositionIsHeldExactlyOnceInAscendingOrder) {
 }
 
 TEST_P(PlanPropertyTest, ScatteringByTheIndexUndoesGathering) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     std::vector<int64_t> stream(TotalTokens(plan));
     std::iota(stream.begin(), stream.end(), 1000);
     std::vector<int64_t> restored(stream.size(), -1);
@@ -100,7 +79,7 @@ TEST_P(PlanPropertyTest, ScatteringByTheIndexUndoesGathering) {
 }
 
 TEST_P(PlanPropertyTest, RanksHaveEquallyManyRows) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     for (const RankPlan& rank : plan.ranks) {
       EXPECT_EQ(rank.num_tokens, TotalTokens(plan) / cp_size());
     }
@@ -108,7 +87,7 @@ TEST_P(PlanPropertyTest, RanksHaveEquallyManyRows) {
 }
 
 TEST_P(PlanPropertyTest, SegmentsAreMaximalAndNotEmpty) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     for (const RankPlan& rank : plan.ranks) {
       int64_t rows = 0;
       for (size_t i = 0; i < rank.segments.size(); ++i) {
@@ -127,7 +106,7 @@ TEST_P(PlanPropertyTest, SegmentsAreMaximalAndNotEmpty) {
 
 // Counts row by row what ComputeLocalCuSeqlens adds up by segments.
 TEST_P(PlanPropertyTest, LocalPrefixSumsCountLocalRows) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     std::vector<int64_t> sequence_of;
     std::vector<bool> is_real;
     for (int64_t s = 0; s < plan.lengths.num_sequences(); ++s) {
@@ -153,7 +132,7 @@ TEST_P(PlanPropertyTest, LocalPrefixSumsCountLocalRows) {
 }
 
 TEST_P(PlanPropertyTest, SamePackSamePlan) {
-  ForRandomPlans(true, [&](const ShardPlan& plan) {
+  ForRandomPlans([&](const ShardPlan& plan) {
     const auto again = PlanShards(plan.lengths, spec(), cp_size());
     ASSERT_THAT(again, IsOk());
     EXPECT_EQ(again->digest, plan.digest);
@@ -162,18 +141,15 @@ TEST_P(PlanPropertyTest, SamePackSamePlan) {
 
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 16};
 
-INSTANTIATE_TEST_SUITE_P(
-    All, PlanPropertyTest,
-    ::testing::Combine(::testing::Values(Layout::kContiguous,
-                                         Layout::kHeadTailPerRow,
-                                         Layout::kHeadTailPerSequence,
-                                         Layout::kStriped, Layout::kChunkGreedy,
-                                         Layout::kPtrr),
-                       ::testing::ValuesIn(kSizes)),
-    [](const auto& info) {
-      return std::string(LayoutName(std::get<0>(info.param))) + "On" +
-             std::to_string(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(All, PlanPropertyTest,
+                         ::testing::Combine(::testing::ValuesIn(TestSpecs()),
+                                            ::testing::ValuesIn(kSizes)),
+                         [](const auto& info) {
+                           return std::string(LayoutName(
+                                      std::get<0>(info.param).layout)) +
+                                  "On" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace cpfeed
