@@ -17,6 +17,10 @@ struct Document {
   // packer makes them from input_ids.
   std::optional<std::vector<int64_t>> labels;
 
+  // 0 where a label does not count. For packing in a parity mode only: the
+  // packer refuses it, since labels of -100 say the same.
+  std::optional<std::vector<int64_t>> loss_mask;
+
   // In a piece that others follow: the first token of the next piece, which is
   // the target of this one's last token. Not set at the end of a document.
   std::optional<int64_t> next_token;

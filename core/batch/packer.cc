@@ -57,6 +57,11 @@ absl::StatusOr<std::vector<Document>> Packer::Fit(Document document) {
         absl::StrCat("document has ", document.labels->size(), " labels and ",
                      ids.size(), " tokens; must have one label for each"));
   }
+  if (document.loss_mask) {
+    return InvalidArgument(kMaskNotSupported,
+                           "document has a loss_mask; must have labels of "
+                           "-100 where no label counts");
+  }
   std::vector<Document> pieces;
   if (ids.empty()) {
     ++losses_.empty_documents;

@@ -50,8 +50,10 @@ class Packer {
   // consecutive numbers; 0 where it was empty or dropped.
   //
   // Errors:
-  //   INVALID_ARGUMENT  The document does not fit a row and is to be refused,
-  //                     or it has another number of labels than of tokens.
+  //   INVALID_ARGUMENT  The document does not fit a row and is to be refused
+  //                     (BATCH_TOO_LARGE), has another number of labels than
+  //                     of tokens (SHAPE_MISMATCH), or a loss_mask
+  //                     (MASK_NOT_SUPPORTED).
   absl::StatusOr<int64_t> Add(Document document);
 
   // Ends a round early: Next gives all that is held, and then nothing until

@@ -151,6 +151,15 @@ TEST(PackerTest, RefusesAnotherNumberOfLabels) {
                              HasSubstr("2 labels and 3 tokens"))));
 }
 
+TEST(PackerTest, RefusesALossMask) {
+  Document document = Doc({5, 6});
+  document.loss_mask = {0, 1};
+  EXPECT_THAT(PackAll({document}, {.row_width = 4}),
+              AllOf(HasReason(kMaskNotSupported),
+                    StatusIs(absl::StatusCode::kInvalidArgument,
+                             HasSubstr("must have labels of -100"))));
+}
+
 TEST(PackerTest, LongDocumentIsRefusedByDefault) {
   EXPECT_THAT(PackAll({Doc({1, 2, 3, 4})}, {.row_width = 4}), IsOk());
   EXPECT_THAT(
