@@ -59,7 +59,7 @@ class Session {
     int64_t next_sequence = 0;
     bool finished = false;
     int64_t credit_bytes = 0;         // Payload that it may still send.
-    int64_t pending_grant_bytes = 0;  // The part that it has not been told of.
+    int64_t pending_grant_bytes = 0;  // What it has not been told of.
     struct Batch {
       int64_t sequence = 0;
       uint64_t digest = 0;
@@ -68,6 +68,7 @@ class Session {
     std::deque<Batch> receiving;  // Admitted, not complete; from
                                   // next_sequence on.
     std::deque<Batch> waiting;    // Complete, for its turn.
+    int64_t charged_bytes = 0;    // Of receiving and waiting batches.
     struct Known {
       uint64_t digest = 0;
       int64_t step = 0;
@@ -97,8 +98,13 @@ class Session {
   absl::StatusOr<int64_t> OpenProducer(absl::string_view id,
                                        int64_t incarnation);
 
-  // A batch's header arrived: charges `cost_bytes` for it and takes
-  // `payload_bytes` out of the credit. A duplicate costs nothing.
+  // A batch's header arrived: charges `cost_bytes` (at most
+  // kCostPerPayloadByte * payload_bytes) for it and takes `payload_bytes` out
+  // of the credit. A duplicate costs nothing. After a seek a batch that was
+  // published before must come with the same digest again.
+  //
+  // Of a duplicate, and of a batch that is refused for its place in the order,
+  // the payload is dropped as it comes; its credit is granted anew.
   //
   // Errors:
   //   ABORTED              FENCED.
@@ -106,13 +112,27 @@ class Session {
   //                        message has both. Or the producer has finished.
   //   ALREADY_EXISTS       SEQUENCE_CONFLICT: a known sequence with another
   //                        digest.
+  //   OUT_OF_RANGE         CURSOR_EXPIRED: a sequence from before the committed
+  //                        step, whose digest is forgotten.
   //   INVALID_ARGUMENT     The credit does not cover it.
   absl::StatusOr<Admission> Admit(int64_t connection, int64_t sequence,
                                   uint64_t digest, int64_t payload_bytes,
                                   int64_t cost_bytes);
 
-  // Changes the charge of an admitted batch. False: not now, because steps that
-  // will be freed hold the memory.
+  // A header was refused before it came to Admit, and the stream goes on: the
+  // payload is dropped as it comes, its credit is granted anew.
+  //
+  // Errors:
+  //   ABORTED  FENCED.
+  absl::Status Refuse(int64_t connection, int64_t payload_bytes);
+
+  // Changes the charge of an admitted batch. False: not now, because steps or
+  // batches whose turn is before hold the memory; ask again when the session
+  // has changed.
+  //
+  // A batch that grows to at most kCostPerPayloadByte * max_batch_bytes always
+  // fits in the end where the budget holds one such batch more than
+  // ValidateConfig asks for.
   //
   // Errors:
   //   ABORTED              FENCED.
@@ -121,9 +141,9 @@ class Session {
   absl::StatusOr<bool> Recharge(int64_t connection, int64_t sequence,
                                 int64_t cost_bytes);
 
-  // The oldest batch under way is converted and costs `cost_bytes` from now on.
-  // Returns the steps that this publishes: its own, if it has its turn, and
-  // those that waited for it. Errors as Recharge.
+  // The oldest batch under way is converted and costs `cost_bytes` from now on,
+  // which is not above its charge. Returns the steps that this publishes: its
+  // own, if it has its turn, and those that waited for it. Errors as Recharge.
   absl::StatusOr<std::vector<PublishedStep>> Complete(int64_t connection,
                                                       int64_t sequence,
                                                       int64_t cost_bytes);
@@ -210,6 +230,8 @@ class Session {
   int64_t first_held_step() const { return first_held_step_; }
   int64_t committed_step() const { return committed_step_; }
   int64_t charged_bytes() const { return charged_bytes_; }
+  // Memory that is promised to producers as credit.
+  int64_t reserved_bytes() const;
   const absl::Status& failure() const { return failure_; }
   bool all_finished() const;
   bool all_acked() const;
@@ -227,8 +249,16 @@ class Session {
   std::vector<PublishedStep> PublishTurns();
   void Publish(int producer, std::vector<PublishedStep>& published);
   void FreeSteps();
+  void Charge(Producer& producer, int64_t bytes);
   void RefillCredits();
-  int64_t ReservedBytes() const;
+  int64_t ReserveOf(const Producer& producer) const;
+  int64_t ClaimedBytes() const;
+  int64_t RoomForMore() const;
+  bool IsNextStep(const Producer& producer, const Producer::Batch& batch) const;
+  absl::StatusOr<bool> MayGrow(const Producer& producer,
+                               const Producer::Batch& batch,
+                               int64_t more) const;
+  bool WillFreeSteps() const;
   int64_t SlowestAckedStep() const;
 
   SessionConfig config_;

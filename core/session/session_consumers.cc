@@ -16,7 +16,8 @@ absl::StatusOr<const Session::Consumer*> Session::FindConsumer(
     if (consumer.connection == connection && connection != 0) return &consumer;
   }
   return MakeError(absl::StatusCode::kAborted, kFenced,
-                   "a newer stream of this consumer is attached");
+                   "the consumer's stream is fenced; a newer one was attached, "
+                   "or the session went to a cursor");
 }
 
 absl::StatusOr<Session::Consumer*> Session::FindConsumer(int64_t connection) {

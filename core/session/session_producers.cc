@@ -1,8 +1,6 @@
 // Producers: admission in order, turns, credit.
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/error.h"
@@ -21,6 +19,16 @@ absl::Status OutOfOrder(const Session::Producer& producer, int64_t sequence) {
   return MakeError(absl::StatusCode::kFailedPrecondition, kOutOfOrder,
                    absl::StrCat("producer ", producer.id, " sent sequence ",
                                 sequence, "; must be ", next));
+}
+
+absl::Status CheckDigest(const Session::Producer& producer, int64_t sequence,
+                         uint64_t digest, uint64_t known_digest) {
+  if (digest == known_digest) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kAlreadyExists, kSequenceConflict,
+      absl::StrCat("sequence ", sequence, " of producer ", producer.id,
+                   " has digest ", absl::Hex(digest), "; it was ",
+                   absl::Hex(known_digest), " before"));
 }
 
 absl::StatusOr<Admission> AdmitKnown(const Session::Producer& producer,
@@ -44,14 +52,33 @@ absl::StatusOr<Admission> AdmitKnown(const Session::Producer& producer,
     }
     known_digest = waiting->digest;
   }
-  if (known_digest != digest) {
-    return MakeError(
-        absl::StatusCode::kAlreadyExists, kSequenceConflict,
-        absl::StrCat("sequence ", sequence, " of producer ", producer.id,
-                     " has digest ", absl::Hex(digest), "; it was ",
-                     absl::Hex(known_digest), " before"));
-  }
+  CF_RETURN_IF_ERROR(CheckDigest(producer, sequence, digest, known_digest));
   return admission;
+}
+
+// What becomes of a batch by its place in the order alone.
+absl::StatusOr<Admission> CheckSequence(const Session::Producer& producer,
+                                        int64_t sequence, uint64_t digest) {
+  if (sequence < producer.next_sequence) {
+    return AdmitKnown(producer, sequence, digest);
+  }
+  if (producer.finished) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kOutOfOrder,
+                     absl::StrCat("producer ", producer.id, " sent sequence ",
+                                  sequence, "; it has finished after ",
+                                  producer.next_sequence, " batches"));
+  }
+  const auto under_way = static_cast<int64_t>(producer.receiving.size());
+  if (sequence != producer.next_sequence + under_way) {
+    return OutOfOrder(producer, sequence);
+  }
+  // After a seek it comes again and must be what it was.
+  const auto known = producer.known.find(sequence);
+  if (known != producer.known.end()) {
+    CF_RETURN_IF_ERROR(
+        CheckDigest(producer, sequence, digest, known->second.digest));
+  }
+  return Admission{};
 }
 
 }  // namespace
@@ -61,8 +88,10 @@ absl::StatusOr<Session::Producer*> Session::FindProducer(int64_t connection) {
   for (Producer& producer : producers_) {
     if (producer.connection == connection && connection != 0) return &producer;
   }
-  return MakeError(absl::StatusCode::kAborted, kFenced,
-                   "a newer stream of this producer is open");
+  return MakeError(
+      absl::StatusCode::kAborted, kFenced,
+      "the producer's stream is fenced; a newer one was opened, or "
+      "the session went to a cursor");
 }
 
 absl::StatusOr<int64_t> Session::OpenProducer(absl::string_view id,
@@ -95,28 +124,24 @@ absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
                                          uint64_t digest, int64_t payload_bytes,
                                          int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  CF_CHECK(cost_bytes <= payload_bytes * kCostPerPayloadByte);
+  const absl::StatusOr<Admission> admission =
+      CheckSequence(*producer, sequence, digest);
+  if (!admission.ok() || admission->duplicate) {
+    producer->pending_grant_bytes += payload_bytes;
+    return admission;
+  }
   if (payload_bytes > producer->credit_bytes) {
     return InvalidArgument(
         kProtocolError,
         absl::StrCat("batch has ", payload_bytes, " bytes; credit is ",
                      producer->credit_bytes));
   }
-  if (sequence < producer->next_sequence) {
-    CF_ASSIGN_OR_RETURN(const Admission admission,
-                        AdmitKnown(*producer, sequence, digest));
-    // Its bytes are dropped as they come: the credit goes straight back.
-    producer->pending_grant_bytes += payload_bytes;
-    return admission;
-  }
-  const auto under_way = static_cast<int64_t>(producer->receiving.size());
-  if (sequence != producer->next_sequence + under_way || producer->finished) {
-    return OutOfOrder(*producer, sequence);
-  }
   producer->credit_bytes -= payload_bytes;
   producer->receiving.push_back(
       {.sequence = sequence, .digest = digest, .cost_bytes = cost_bytes});
-  charged_bytes_ += cost_bytes;
-  return Admission{};
+  Charge(*producer, cost_bytes);
+  return admission;
 }
 
 absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
@@ -131,32 +156,10 @@ absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
 void Session::DropReceiving(Producer& producer, int64_t from_sequence) {
   while (!producer.receiving.empty() &&
          producer.receiving.back().sequence >= from_sequence) {
-    charged_bytes_ -= producer.receiving.back().cost_bytes;
+    Charge(producer, -producer.receiving.back().cost_bytes);
     producer.receiving.pop_back();
   }
   RefillCredits();
-}
-
-absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t sequence,
-                                       int64_t cost_bytes) {
-  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
-  CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
-                      FindReceiving(*producer, sequence));
-  const int64_t more = cost_bytes - batch->cost_bytes;
-  const int64_t freeable = std::accumulate(held_cost_bytes_.begin(),
-                                           held_cost_bytes_.end(), int64_t{0});
-  const int64_t total = charged_bytes_ + more + ReservedBytes();
-  if (more > 0 && total - freeable > config_.memory_budget_bytes) {
-    return InvalidArgument(
-        kBatchTooLarge,
-        absl::StrCat("batch needs ", cost_bytes,
-                     " bytes when converted; the session's memory budget is ",
-                     config_.memory_budget_bytes));
-  }
-  if (more > 0 && total > config_.memory_budget_bytes) return false;
-  batch->cost_bytes = cost_bytes;
-  charged_bytes_ += more;
-  return true;
 }
 
 absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
@@ -165,7 +168,8 @@ absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
   CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
                       FindReceiving(*producer, sequence));
   CF_CHECK(sequence == producer->next_sequence);
-  charged_bytes_ += cost_bytes - batch->cost_bytes;
+  CF_CHECK(cost_bytes <= batch->cost_bytes);
+  Charge(*producer, cost_bytes - batch->cost_bytes);
   batch->cost_bytes = cost_bytes;
   producer->waiting.push_back(*batch);
   producer->receiving.pop_front();
@@ -187,6 +191,8 @@ absl::StatusOr<std::vector<PublishedStep>> Session::Finish(
     return OutOfOrder(*producer, num_batches);
   }
   producer->finished = true;
+  producer->credit_bytes = 0;
+  producer->pending_grant_bytes = 0;
   return PublishTurns();
 }
 
@@ -197,12 +203,6 @@ void Session::CloseProducer(int64_t connection) {
     producer.connection = 0;
     DropReceiving(producer, 0);
   }
-}
-
-int64_t Session::TakeGrant(int64_t connection) {
-  const auto producer = FindProducer(connection);
-  if (!producer.ok()) return 0;
-  return std::exchange((*producer)->pending_grant_bytes, 0);
 }
 
 // Takes batches in turn: one of each producer that has not finished.
@@ -233,40 +233,11 @@ void Session::Publish(int index, std::vector<PublishedStep>& published) {
   if (producer.known.size() > kMostKnownBatches) {
     producer.known.erase(producer.known.begin());
   }
+  producer.charged_bytes -= batch.cost_bytes;  // The session holds it now.
   held_cost_bytes_.push_back(batch.cost_bytes);
   published.push_back(
       {.step = next_step_, .producer = index, .sequence = batch.sequence});
   ++next_step_;
-}
-
-int64_t Session::ReservedBytes() const {
-  int64_t payload = 0;
-  for (const Producer& producer : producers_) payload += producer.credit_bytes;
-  return payload * kCostPerPayloadByte;
-}
-
-// Credit is memory that is promised. Whoever has the turn is served first, up
-// to one largest batch: were others first, their waiting batches could take the
-// memory that the batch they wait for needs. Beyond that, credit for a second
-// batch keeps the stream full while one is converted.
-void Session::RefillCredits() {
-  int64_t free = config_.memory_budget_bytes - charged_bytes_ - ReservedBytes();
-  const int count = static_cast<int>(producers_.size());
-  for (const int64_t target :
-       {config_.max_batch_bytes, 2 * config_.max_batch_bytes}) {
-    for (int i = 0; i < count; ++i) {
-      Producer& producer = producers_[(turn_ + i) % count];
-      if (producer.finished) continue;
-      const int64_t wanted =
-          std::max<int64_t>(target - producer.credit_bytes, 0);
-      const int64_t grant =
-          std::min(wanted, std::max<int64_t>(free, 0) / kCostPerPayloadByte);
-      producer.credit_bytes += grant;
-      producer.pending_grant_bytes += grant;
-      free -= grant * kCostPerPayloadByte;
-      if (grant < wanted) return;
-    }
-  }
 }
 
 }  // namespace cpfeed
