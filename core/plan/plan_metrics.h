@@ -44,6 +44,14 @@ struct PlanMetrics {
   Spread slices;
   int64_t padding_tokens = 0;   // Over all ranks.
   int64_t unsharded_tiles = 0;  // What one rank with all tokens would touch.
+
+  // Tiles of all ranks / unsharded_tiles: what cutting costs a kernel. 1 where
+  // there are none.
+  double tile_inflation() const {
+    if (unsharded_tiles == 0) return 1;
+    return tiles.mean * static_cast<double>(ranks.size()) /
+           static_cast<double>(unsharded_tiles);
+  }
 };
 
 // The tiles that rows [begin, end) of a causal sequence touch: queries in tiles

@@ -57,6 +57,7 @@ TEST(PlanMetricsTest, MeasuresOneSequenceOnTwoRanks) {
   EXPECT_EQ(metrics.kv_rows_received.max, 4);
   EXPECT_EQ(metrics.kv_rows_received.mean, 3);
   EXPECT_EQ(metrics.unsharded_tiles, 1);
+  EXPECT_EQ(metrics.tile_inflation(), 3);
   EXPECT_EQ(metrics.padding_tokens, 0);
 }
 
@@ -73,6 +74,7 @@ TEST(PlanMetricsTest, RanksWithoutRealTokensCostNothing) {
   EXPECT_EQ(metrics.area.max, 0);
   EXPECT_EQ(metrics.area.imbalance(), 1);
   EXPECT_EQ(metrics.tiles.max, 0);
+  EXPECT_EQ(metrics.tile_inflation(), 1);
   EXPECT_EQ(metrics.kv_rows_received.max, 0);
   EXPECT_EQ(metrics.padding_tokens, 8);
 }

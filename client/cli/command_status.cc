@@ -1,0 +1,27 @@
+#include "client/cli/command_status.h"
+
+#include <string>
+
+#include "core/base/error.h"
+
+namespace cpfeed {
+
+int ExitStatusOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return kExitFailure;
+    default:
+      return kExitRefused;
+  }
+}
+
+Json ErrorJson(const absl::Status& status) {
+  return {{"status", absl::StatusCodeToString(status.code())},
+          {"reason", ReasonOf(status)},
+          {"message", std::string(status.message())}};
+}
+
+}  // namespace cpfeed

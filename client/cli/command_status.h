@@ -1,0 +1,25 @@
+// How commands end: exit statuses, and errors as JSON.
+
+#ifndef CPFEED_CLIENT_CLI_COMMAND_STATUS_H_
+#define CPFEED_CLIENT_CLI_COMMAND_STATUS_H_
+
+#include "absl/status/status.h"
+#include "client/cli/json_values.h"
+
+namespace cpfeed {
+
+inline constexpr int kExitOk = 0;
+// Something went wrong that is not the caller's doing.
+inline constexpr int kExitFailure = 1;
+// Options or input are wrong, or a layout refuses them.
+inline constexpr int kExitRefused = 2;
+
+// INTERNAL and UNKNOWN are failures, other errors refusals.
+int ExitStatusOf(const absl::Status& status);
+
+// {"status": "INVALID_ARGUMENT", "reason": "NOT_DIVISIBLE", "message": "..."}
+Json ErrorJson(const absl::Status& status);
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_CLIENT_CLI_COMMAND_STATUS_H_
