@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<DocumentSource>> DocumentSource::Create(
 absl::Status DocumentSource::PrepareOrder() {
   if (order_) return absl::OkStatus();
   CF_ASSIGN_OR_RETURN(const int64_t count, store_->Count());
-  if (count > 0) order_.emplace(count, SeedOfEpoch(options_.seed, epoch_));
+  if (count > 0)
+    order_.emplace(count, SeedOfEpoch(options_.seed, place_.epoch));
   return absl::OkStatus();
 }
 
@@ -92,9 +93,10 @@ int64_t DocumentSource::IndexAt(int64_t position) const {
 }
 
 absl::Status DocumentSource::GiveHint() {
-  if (position_ < hinted_) return absl::OkStatus();
+  if (place_.position < hinted_) return absl::OkStatus();
   std::vector<int64_t> indices;
-  for (hinted_ = position_; hinted_ < position_ + kHintedTogether; ++hinted_) {
+  for (hinted_ = place_.position; hinted_ < place_.position + kHintedTogether;
+       ++hinted_) {
     CF_ASSIGN_OR_RETURN(const bool has, HasAt(hinted_));
     if (!has) break;
     indices.push_back(IndexAt(hinted_));
@@ -107,7 +109,7 @@ absl::StatusOr<bool> DocumentSource::Accept(int64_t index, int64_t length) {
   if (length <= options_.max_tokens) return true;
   switch (options_.long_documents) {
     case LongDocuments::kCut:
-      if (piece_ == 0) ++losses_.cut_documents;
+      if (place_.piece == 0) ++losses_.cut_documents;
       return true;
     case LongDocuments::kDrop:
       ++losses_.dropped_documents;
@@ -125,35 +127,36 @@ absl::StatusOr<bool> DocumentSource::Accept(int64_t index, int64_t length) {
 
 absl::StatusOr<std::optional<Document>> DocumentSource::ReadPiece(
     int64_t index, int64_t length) {
-  const std::optional<int64_t> begin = CheckedMul(piece_, options_.max_tokens);
-  if (!begin || *begin > length || (piece_ > 0 && *begin == length)) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, kCursorMismatch,
-        absl::StrCat("state is at piece ", piece_, " of ", store_->Name(index),
-                     ", which has only ", length, " tokens"));
+  const std::optional<int64_t> begin =
+      CheckedMul(place_.piece, options_.max_tokens);
+  if (!begin || *begin > length || (place_.piece > 0 && *begin == length)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kCursorMismatch,
+                     absl::StrCat("state is at piece ", place_.piece, " of ",
+                                  store_->Name(index), ", which has only ",
+                                  length, " tokens"));
   }
   const int64_t end = *begin + std::min(options_.max_tokens, length - *begin);
   absl::StatusOr<Document> document = store_->Read(index, *begin, end);
   if (!document.ok()) return document.status();
   if (end == length) {
-    ++position_;
-    piece_ = 0;
+    ++place_.position;
+    place_.piece = 0;
   } else {
-    ++piece_;
+    ++place_.piece;
   }
   return std::optional<Document>(*std::move(document));
 }
 
 absl::StatusOr<std::optional<Document>> DocumentSource::Next() {
   while (true) {
-    CF_ASSIGN_OR_RETURN(const bool has, HasAt(position_));
+    CF_ASSIGN_OR_RETURN(const bool has, HasAt(place_.position));
     if (!has) return std::optional<Document>();
     CF_RETURN_IF_ERROR(GiveHint());
-    const int64_t index = IndexAt(position_);
+    const int64_t index = IndexAt(place_.position);
     CF_ASSIGN_OR_RETURN(const int64_t length, store_->Length(index));
     CF_ASSIGN_OR_RETURN(const bool accepted, Accept(index, length));
     if (!accepted) {
-      ++position_;
+      ++place_.position;
       continue;
     }
     last_index_ = index;
@@ -162,9 +165,9 @@ absl::StatusOr<std::optional<Document>> DocumentSource::Next() {
 }
 
 bool DocumentSource::NextEpoch() {
-  if (options_.epochs != 0 && epoch_ + 1 >= options_.epochs) return false;
-  ++epoch_;
-  position_ = piece_ = hinted_ = 0;
+  if (options_.epochs != 0 && place_.epoch + 1 >= options_.epochs) return false;
+  ++place_.epoch;
+  place_.position = place_.piece = hinted_ = 0;
   order_.reset();
   return true;
 }
@@ -173,15 +176,15 @@ std::string DocumentSource::LastName() const {
   return last_index_ ? store_->Name(*last_index_) : "before the first document";
 }
 
-std::string DocumentSource::State() const {
+std::string DocumentSource::StateAt(const DocumentPlace& place) const {
   return Json({{"version", 1},
-               {"inputs", absl::StrCat(absl::Hex(store_->Fingerprint()))},
+               {"inputs", absl::StrCat(absl::Hex(fingerprint_))},
                {"shuffle", options_.shuffle},
                {"seed", options_.seed},
                {"max_tokens", options_.max_tokens},
-               {"epoch", epoch_},
-               {"position", position_},
-               {"piece", piece_}})
+               {"epoch", place.epoch},
+               {"position", place.position},
+               {"piece", place.piece}})
       .dump();
 }
 
@@ -191,8 +194,8 @@ absl::Status DocumentSource::Restore(absl::string_view state) {
   if (!json.is_object())
     return BadState("state of documents is no JSON object");
   CF_RETURN_IF_ERROR(ExpectSame(json, "version", 1));
-  CF_RETURN_IF_ERROR(ExpectSame(
-      json, "inputs", absl::StrCat(absl::Hex(store_->Fingerprint()))));
+  CF_RETURN_IF_ERROR(
+      ExpectSame(json, "inputs", absl::StrCat(absl::Hex(fingerprint_))));
   CF_RETURN_IF_ERROR(ExpectSame(json, "shuffle", options_.shuffle));
   if (options_.shuffle) {
     CF_RETURN_IF_ERROR(ExpectSame(json, "seed", options_.seed));
@@ -201,9 +204,9 @@ absl::Status DocumentSource::Restore(absl::string_view state) {
   CF_ASSIGN_OR_RETURN(const int64_t epoch, CountIn(json, "epoch"));
   CF_ASSIGN_OR_RETURN(const int64_t position, CountIn(json, "position"));
   CF_ASSIGN_OR_RETURN(const int64_t piece, CountIn(json, "piece"));
-  epoch_ = epoch;
-  position_ = position;
-  piece_ = piece;
+  place_.epoch = epoch;
+  place_.position = position;
+  place_.piece = piece;
   hinted_ = 0;
   order_.reset();
   last_index_.reset();

@@ -30,6 +30,13 @@ struct DocumentSourceOptions {
   LongDocuments long_documents = LongDocuments::kRefuse;
 };
 
+// A place in the epochs of a source.
+struct DocumentPlace {
+  int64_t epoch = 0;     // From 0.
+  int64_t position = 0;  // Documents before it in the epoch's order.
+  int64_t piece = 0;     // Pieces before it of that document.
+};
+
 // Reads a store's documents in their order or a shuffled one. Not thread-safe.
 class DocumentSource {
  public:
@@ -50,22 +57,21 @@ class DocumentSource {
   // Begins the next epoch; false, and nothing is changed, after the last one.
   bool NextEpoch();
 
-  int64_t epoch() const { return epoch_; }  // From 0.
-
   // The place of the document that Next gave last, as in error messages.
   std::string LastName() const;
 
-  // Where the source stands, for Restore in another process: a JSON text of
-  // less than 256 bytes.
-  std::string State() const;
+  // Where the source stands.
+  const DocumentPlace& place() const { return place_; }
+  // A place for Restore in another process: a JSON text of less than 300 bytes.
+  std::string StateAt(const DocumentPlace& place) const;
 
-  // Goes to where State was taken, in constant time but for stores that find
+  // Goes to the place of `state`; in constant time, but for stores that find
   // their documents on the way.
   //
   // Errors:
-  //   INVALID_ARGUMENT     `state` is none of State's (reason BAD_OPTION).
-  //   FAILED_PRECONDITION  The inputs, the seed or the shuffling are others
-  //                        (CURSOR_MISMATCH; the message says which).
+  //   INVALID_ARGUMENT     `state` is none of StateAt's (reason BAD_OPTION).
+  //   FAILED_PRECONDITION  The inputs, the order or max_tokens are others
+  //                        (CURSOR_MISMATCH; the message has both).
   absl::Status Restore(absl::string_view state);
 
   const PackLosses& losses() const { return losses_; }
@@ -73,7 +79,9 @@ class DocumentSource {
  private:
   DocumentSource(std::unique_ptr<DocumentStore> store,
                  const DocumentSourceOptions& options)
-      : store_(std::move(store)), options_(options) {}
+      : store_(std::move(store)),
+        options_(options),
+        fingerprint_(store_->Fingerprint()) {}
 
   // Whether there is a document at `position` of the epoch's order.
   absl::StatusOr<bool> HasAt(int64_t position);
@@ -88,10 +96,8 @@ class DocumentSource {
   std::unique_ptr<DocumentStore> store_;
   DocumentSourceOptions options_;
 
-  int64_t epoch_ = 0;
-  int64_t position_ = 0;  // In the epoch's order.
-  int64_t piece_ = 0;     // Pieces of that document that were given.
-
+  uint64_t fingerprint_;
+  DocumentPlace place_;
   std::optional<Permutation> order_;  // Of this epoch, when shuffled.
   int64_t hinted_ = 0;                // The store was told of those below.
   std::optional<int64_t> last_index_;

@@ -12,6 +12,10 @@
 namespace cpfeed {
 namespace {
 
+// About as many sequences can be held over: a sequence is held only where no
+// kept row has room for it. So a position has a bound too.
+constexpr int64_t kMaxRoundRows = 4096;
+
 // Tokens [begin, end) of `document`, which go on behind `end`.
 Document Piece(const Document& document, int64_t begin, int64_t end) {
   const auto slice = [&](const std::vector<int64_t>& values) {
@@ -44,9 +48,9 @@ absl::StatusOr<Packer> Packer::Create(const PackOptions& options) {
 
 Packer::Packer(const PackOptions& options) : options_(options) {
   const int64_t batch_tokens = options.rows * options.row_width;
-  round_tokens_ =
-      std::max<int64_t>(1, options.lookahead_tokens / batch_tokens) *
-      batch_tokens;
+  const int64_t batches = std::min(options.lookahead_tokens / batch_tokens,
+                                   kMaxRoundRows / options.rows);
+  round_tokens_ = std::max<int64_t>(1, batches) * batch_tokens;
 }
 
 absl::StatusOr<std::vector<Document>> Packer::Fit(Document document) {

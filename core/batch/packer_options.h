@@ -46,8 +46,9 @@ struct PackOptions {
   PackStrategy strategy = PackStrategy::kBestFitDecreasing;
 
   // How far the packer looks ahead: it reads this many tokens (padding of slots
-  // included, whole batches, at least one batch) before it packs them. This
-  // bounds its memory: 8 bytes a token, twice that with labels of their own.
+  // included; whole batches, at least one batch and at most 4096 rows if that
+  // is more) before it packs them. This bounds its memory, 8 bytes a token, and
+  // twice that with labels of their own; and its positions.
   int64_t lookahead_tokens = int64_t{1} << 22;
 
   LongDocuments long_documents = LongDocuments::kRefuse;
