@@ -1,6 +1,7 @@
 #include "client/documents/batch_source.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -9,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/batch/document.h"
-#include "nlohmann/json.hpp"
 
 namespace cpfeed {
 namespace {

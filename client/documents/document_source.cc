@@ -1,6 +1,7 @@
 #include "client/documents/document_source.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include "core/base/digest.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace cpfeed {
 namespace {

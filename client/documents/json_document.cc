@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,6 @@
 #include "client/documents/document_store.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace cpfeed {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +22,6 @@
 #include "core/batch/parity_pack.h"
 #include "core/batch/parity_pack_collate.h"
 #include "core/batch/parity_pack_sample.h"
-#include "nlohmann/json.hpp"
 #include "tests/testing/status_matchers.h"
 
 namespace cpfeed {
