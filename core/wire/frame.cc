@@ -15,6 +15,8 @@ constexpr uint64_t kWireBytes = 2;
 constexpr uint64_t kWireFixed32 = 5;
 constexpr uint8_t kPayloadTag = kPayloadField << 3 | kWireBytes;
 constexpr int kMaxVarintBytes = 10;
+// Protobuf refuses longer tags and lengths, zeros in front included.
+constexpr int kMaxTagBytes = 5;
 
 absl::Status Malformed(int64_t offset, absl::string_view what) {
   return InvalidArgument(kProtocolError,
@@ -30,16 +32,18 @@ class Reader {
   int64_t offset() const { return offset_; }
   int64_t left() const { return message_.size() - offset_; }
 
-  // The next varint. Protobuf reads at most ten bytes and drops bits above 64.
-  absl::StatusOr<uint64_t> Varint() {
+  // The next varint, of at most `max_bytes`. Bits above 64 are dropped, as
+  // protobuf does.
+  absl::StatusOr<uint64_t> Varint(int max_bytes) {
     uint64_t value = 0;
-    for (int i = 0; i < kMaxVarintBytes; ++i) {
+    for (int i = 0; i < max_bytes; ++i) {
       if (AtEnd()) return Malformed(offset_, "truncated varint");
       const uint8_t byte = NextByte();
       value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
       if (byte < 0x80) return value;
     }
-    return Malformed(offset_, "varint is longer than 10 bytes");
+    return Malformed(
+        offset_, absl::StrCat("varint is longer than ", max_bytes, " bytes"));
   }
 
   // Takes the next `size` bytes as they are. Must not exceed left().
@@ -73,12 +77,23 @@ class Reader {
   int64_t in_fragment_ = 0;  // Offset in it.
 };
 
-// Moves past one field's value and returns where it ends.
+// The length of a field of bytes, which are all there.
+absl::StatusOr<int64_t> ReadLength(Reader& reader) {
+  CF_ASSIGN_OR_RETURN(const uint64_t length, reader.Varint(kMaxTagBytes));
+  if (length > static_cast<uint64_t>(reader.left())) {
+    return Malformed(reader.offset(),
+                     absl::StrCat("length ", length, "; only ", reader.left(),
+                                  " bytes are left"));
+  }
+  return static_cast<int64_t>(length);
+}
+
+// Moves past one field's value.
 absl::Status SkipValue(Reader& reader, uint64_t wire_type) {
   int64_t size = 0;
   switch (wire_type) {
     case kWireVarint:
-      return reader.Varint().status();
+      return reader.Varint(kMaxVarintBytes).status();
     case kWireFixed64:
       size = 8;
       break;
@@ -86,13 +101,7 @@ absl::Status SkipValue(Reader& reader, uint64_t wire_type) {
       size = 4;
       break;
     case kWireBytes: {
-      CF_ASSIGN_OR_RETURN(const uint64_t length, reader.Varint());
-      if (length > static_cast<uint64_t>(reader.left())) {
-        return Malformed(reader.offset(),
-                         absl::StrCat("length ", length, "; only ",
-                                      reader.left(), " bytes are left"));
-      }
-      size = static_cast<int64_t>(length);
+      CF_ASSIGN_OR_RETURN(size, ReadLength(reader));
       break;
     }
     default:
@@ -131,18 +140,13 @@ absl::StatusOr<Frame> DecodeFrame(const Buffer& message) {
   Reader reader(message);
   while (!reader.AtEnd()) {
     const int64_t begin = reader.offset();
-    CF_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
+    CF_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint(kMaxTagBytes));
     if (tag > UINT32_MAX || tag >> 3 == 0) {
       return Malformed(begin, absl::StrCat("tag ", tag));
     }
     if (tag == kPayloadTag) {
-      CF_ASSIGN_OR_RETURN(const uint64_t length, reader.Varint());
-      if (length > static_cast<uint64_t>(reader.left())) {
-        return Malformed(begin,
-                         absl::StrCat("payload of ", length, " bytes; only ",
-                                      reader.left(), " are left"));
-      }
-      frame.payload = reader.Take(static_cast<int64_t>(length));
+      CF_ASSIGN_OR_RETURN(const int64_t length, ReadLength(reader));
+      frame.payload = reader.Take(length);
       continue;
     }
     CF_RETURN_IF_ERROR(SkipValue(reader, tag & 7));
