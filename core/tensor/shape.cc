@@ -11,26 +11,39 @@
 
 namespace cpfeed {
 
-absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
+namespace {
+
+// The product of `factor` and the dimensions that are not 0; nothing if it
+// exceeds int64. No product of some of them does if this one does not.
+absl::StatusOr<std::optional<int64_t>> NonzeroProduct(
+    int64_t factor, absl::Span<const int64_t> shape) {
+  std::optional<int64_t> product = factor;
   for (const int64_t dim : shape) {
     if (dim < 0) {
       return InvalidArgument(kShapeMismatch,
                              absl::StrCat("shape ", ShapeString(shape),
                                           " has a negative dimension"));
     }
-  }
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-  int64_t product = 1;
-  for (const int64_t dim : shape) {
-    const std::optional<int64_t> next = CheckedMul(product, dim);
-    if (!next) {
-      return InvalidArgument(kShapeMismatch,
-                             absl::StrCat("shape ", ShapeString(shape),
-                                          " has more than 2^63 elements"));
-    }
-    product = *next;
+    if (dim > 0 && product) product = CheckedMul(*product, dim);
   }
   return product;
+}
+
+bool IsEmpty(absl::Span<const int64_t> shape) {
+  return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
+  CF_ASSIGN_OR_RETURN(const std::optional<int64_t> product,
+                      NonzeroProduct(1, shape));
+  if (!product) {
+    return InvalidArgument(kShapeMismatch,
+                           absl::StrCat("shape ", ShapeString(shape),
+                                        " has more than 2^63 elements"));
+  }
+  return IsEmpty(shape) ? 0 : *product;
 }
 
 absl::StatusOr<int64_t> NumBytes(DType dtype, absl::Span<const int64_t> shape) {
@@ -40,15 +53,15 @@ absl::StatusOr<int64_t> NumBytes(DType dtype, absl::Span<const int64_t> shape) {
         kBatchMalformed,
         absl::StrCat("dtype ", static_cast<int>(dtype), " is unknown"));
   }
-  CF_ASSIGN_OR_RETURN(const int64_t elements, NumElements(shape));
-  const std::optional<int64_t> bytes = CheckedMul(elements, item_size);
+  CF_ASSIGN_OR_RETURN(const std::optional<int64_t> bytes,
+                      NonzeroProduct(item_size, shape));
   if (!bytes) {
     return InvalidArgument(
         kShapeMismatch,
         absl::StrCat("shape ", ShapeString(shape), " of ", DTypeName(dtype),
                      " has more than 2^63 bytes"));
   }
-  return *bytes;
+  return IsEmpty(shape) ? 0 : *bytes;
 }
 
 std::string ShapeString(absl::Span<const int64_t> shape) {

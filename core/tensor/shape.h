@@ -19,7 +19,9 @@ using Shape = absl::InlinedVector<int64_t, 4>;
 // The product of the dimensions.
 //
 // Errors:
-//   INVALID_ARGUMENT  A dimension is negative, or the product exceeds int64.
+//   INVALID_ARGUMENT  A dimension is negative, or the product exceeds int64:
+//                     that of the dimensions that are not 0, so that no product
+//                     of some dimensions overflows either.
 absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape);
 
 // The same in bytes.
