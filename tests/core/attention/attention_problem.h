@@ -1,0 +1,70 @@
+// Attention problems over a packed stream, the obvious answer to them, and what
+// a group of threads makes of them.
+
+#ifndef CPFEED_TESTS_CORE_ATTENTION_ATTENTION_PROBLEM_H_
+#define CPFEED_TESTS_CORE_ATTENTION_ATTENTION_PROBLEM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/attention/attention_mask.h"
+#include "core/batch/packed_lengths.h"
+#include "core/plan/layout_spec.h"
+#include "core/plan/shard_plan.h"
+#include "core/tensor/dtype.h"
+
+namespace cpfeed::testing {
+
+// Arrays are row-major over the padded stream of T = sum of slots rows.
+struct AttentionProblem {
+  PackedLengths lengths;
+  AttentionMask mask;
+  int64_t num_heads = 4;
+  int64_t num_kv_heads = 2;
+  int64_t head_dim = 8;
+  int64_t value_dim = 8;
+  double scale = 0.5;
+  std::vector<double> q;  // [T, num_heads, head_dim]
+  std::vector<double> k;  // [T, num_kv_heads, head_dim]
+  std::vector<double> v;  // [T, num_kv_heads, value_dim]
+
+  int64_t num_rows() const;
+};
+
+// Fills q, k and v: multiples of 1/64 in [-1, 1), which every dtype holds
+// exactly; NaN in the rows of padding, which nobody may read.
+void FillAtRandom(AttentionProblem& problem, uint32_t seed);
+
+struct AttentionAnswer {
+  std::vector<double> out;  // [T, num_heads, value_dim]
+  std::vector<double> lse;  // [T, num_heads]
+};
+
+// By DenseAttention, sequence by sequence.
+AttentionAnswer DenseAnswer(const AttentionProblem& problem);
+
+// What the ranks of a group returned, put back into the stream.
+struct GroupAnswer : AttentionAnswer {
+  std::vector<int64_t> bytes_received;  // [cp_size]
+  // Whether rows that no position of the stream fills are 0 and -inf.
+  bool pad_rows_are_empty = true;
+};
+
+// Shards the problem and runs it with one thread a rank. Rows that no rank
+// holds are 0 and -inf.
+//
+// Errors: the first rank's error that there is.
+absl::StatusOr<GroupAnswer> RunGroup(const AttentionProblem& problem,
+                                     const ShardPlan& plan,
+                                     absl::string_view exchange, DType dtype);
+
+// The largest |a - b|; infinity where just one is NaN, or they are different
+// infinities.
+double MaxDifference(const std::vector<double>& a,
+                     const std::vector<double>& b);
+
+}  // namespace cpfeed::testing
+
+#endif  // CPFEED_TESTS_CORE_ATTENTION_ATTENTION_PROBLEM_H_
