@@ -27,6 +27,8 @@ inline constexpr char kOutOfOrder[] = "OUT_OF_ORDER";
 inline constexpr char kSequenceConflict[] = "SEQUENCE_CONFLICT";
 inline constexpr char kMemoryPressure[] = "MEMORY_PRESSURE";
 inline constexpr char kFenced[] = "FENCED";
+// A seek ended the stream; open again.
+inline constexpr char kRewound[] = "REWOUND";
 inline constexpr char kTopologyMismatch[] = "TOPOLOGY_MISMATCH";
 inline constexpr char kSchemaMismatch[] = "SCHEMA_MISMATCH";
 inline constexpr char kCursorMismatch[] = "CURSOR_MISMATCH";

@@ -163,7 +163,10 @@ class Session {
   void CloseProducer(int64_t connection);
 
   // Credit that the producer has not been told of; 0 where there is none.
-  int64_t TakeGrant(int64_t connection);
+  //
+  // Errors:
+  //   ABORTED  FENCED.
+  absl::StatusOr<int64_t> TakeGrant(int64_t connection);
 
   // ---- Consumers ----
 

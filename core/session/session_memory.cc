@@ -107,10 +107,9 @@ void Session::RefillCredits() {
   }
 }
 
-int64_t Session::TakeGrant(int64_t connection) {
-  const auto producer = FindProducer(connection);
-  if (!producer.ok()) return 0;
-  return std::exchange((*producer)->pending_grant_bytes, 0);
+absl::StatusOr<int64_t> Session::TakeGrant(int64_t connection) {
+  CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
+  return std::exchange(producer->pending_grant_bytes, 0);
 }
 
 absl::Status Session::Refuse(int64_t connection, int64_t payload_bytes) {

@@ -24,9 +24,11 @@ int64_t PreparedBatch::ShardBytes() const {
   for (const ThdTensor& tensor : thd.tensors) row_bytes += RowBytes(tensor);
   int64_t bytes = 0;
   for (const auto& plan : plans) {
-    // Lengths and segments travel to every rank.
-    const auto per_rank =
-        static_cast<int64_t>(plan->lengths.real.size() * 5 * sizeof(int32_t));
+    // Five arrays of lengths, four of them prefix sums, and the sequences of
+    // each row travel to every rank.
+    const auto per_rank = static_cast<int64_t>(
+        (5 * plan->lengths.real.size() + 4 + plan->lengths.row_splits.size()) *
+        sizeof(int32_t));
     for (const RankPlan& rank : plan->ranks) {
       bytes += rank.num_tokens * row_bytes + per_rank +
                static_cast<int64_t>(rank.segments.size() * sizeof(Segment));

@@ -46,24 +46,24 @@ void Drain(Session& session, int64_t consumer) {
 TEST(SessionMemoryTest, CreditIsToldOnce) {
   Session session(Budget({"a"}, 10));
   const int64_t a = *session.OpenProducer("a", 0);
-  EXPECT_EQ(session.TakeGrant(a), 2000);  // Two largest batches.
-  EXPECT_EQ(session.TakeGrant(a), 0);
+  EXPECT_EQ(*session.TakeGrant(a), 2000);  // Two largest batches.
+  EXPECT_EQ(*session.TakeGrant(a), 0);
   PutAll(session, a, 0, 1);
-  EXPECT_EQ(session.TakeGrant(a), 1);
+  EXPECT_EQ(*session.TakeGrant(a), 1);
 }
 
 TEST(SessionMemoryTest, StreamThatOpensAnewIsToldAllCredit) {
   Session session(Budget({"a"}, 10));
   const int64_t a = *session.OpenProducer("a", 0);
-  EXPECT_EQ(session.TakeGrant(a), 2000);
+  EXPECT_EQ(*session.TakeGrant(a), 2000);
   session.CloseProducer(a);
-  EXPECT_EQ(session.TakeGrant(*session.OpenProducer("a", 0)), 2000);
+  EXPECT_EQ(*session.TakeGrant(*session.OpenProducer("a", 0)), 2000);
 }
 
 TEST(SessionMemoryTest, BatchBeyondItsCreditBreaksTheProtocol) {
   Session session(Budget({"a"}, 1));
   const int64_t a = *session.OpenProducer("a", 0);
-  ASSERT_EQ(session.TakeGrant(a), 1000);
+  ASSERT_EQ(*session.TakeGrant(a), 1000);
   const auto admitted = session.Admit(a, 0, 1, 1001, 4004);
   EXPECT_THAT(admitted, StatusIs(absl::StatusCode::kInvalidArgument,
                                  AllOf(HasSubstr("batch has 1001 bytes"),
@@ -87,21 +87,21 @@ TEST(SessionMemoryTest, CreditIsMemoryThatIsPromised) {
 TEST(SessionMemoryTest, AcknowledgedStepsGiveCreditBack) {
   Session session(Budget({"a"}, 1));
   const int64_t a = *session.OpenProducer("a", 0);
-  ASSERT_EQ(session.TakeGrant(a), 1000);
+  ASSERT_EQ(*session.TakeGrant(a), 1000);
   ASSERT_THAT(Put(session, a, 0, 1000), IsOk());
-  EXPECT_EQ(session.TakeGrant(a), 0);
+  EXPECT_EQ(*session.TakeGrant(a), 0);
   const int64_t consumer = *session.Attach(0, 0, 0, 0, {});
   Drain(session, consumer);
-  EXPECT_EQ(session.TakeGrant(a), 1000);
+  EXPECT_EQ(*session.TakeGrant(a), 1000);
 }
 
 TEST(SessionMemoryTest, RejectedBatchGivesCreditBack) {
   Session session(Budget({"a"}, 1));
   const int64_t a = *session.OpenProducer("a", 0);
-  ASSERT_EQ(session.TakeGrant(a), 1000);
+  ASSERT_EQ(*session.TakeGrant(a), 1000);
   ASSERT_THAT(session.Admit(a, 0, 1, 700, 2800), IsOk());
   ASSERT_THAT(session.Reject(a, 0), IsOk());
-  EXPECT_EQ(session.TakeGrant(a), 700);
+  EXPECT_EQ(*session.TakeGrant(a), 700);
 }
 
 // Of these the payload is dropped as it comes, so it costs no memory; but the
@@ -109,21 +109,21 @@ TEST(SessionMemoryTest, RejectedBatchGivesCreditBack) {
 TEST(SessionMemoryTest, CreditOfBatchesThatAreDroppedIsToldAnew) {
   Session session(Budget({"a"}, 1));
   const int64_t a = *session.OpenProducer("a", 0);
-  ASSERT_EQ(session.TakeGrant(a), 1000);
+  ASSERT_EQ(*session.TakeGrant(a), 1000);
   ASSERT_THAT(session.Admit(a, 0, DigestOf(0), 100, 400), IsOk());
   ASSERT_THAT(session.Complete(a, 0, 400), IsOk());
-  ASSERT_EQ(session.TakeGrant(a), 0);
+  ASSERT_EQ(*session.TakeGrant(a), 0);
 
   ASSERT_TRUE(session.Admit(a, 0, DigestOf(0), 900, 3600)->duplicate);
-  EXPECT_EQ(session.TakeGrant(a), 900);
+  EXPECT_EQ(*session.TakeGrant(a), 900);
   ASSERT_THAT(session.Admit(a, 0, 0xbad, 800, 3200),
               HasReason(kSequenceConflict));
-  EXPECT_EQ(session.TakeGrant(a), 800);
+  EXPECT_EQ(*session.TakeGrant(a), 800);
   ASSERT_THAT(session.Admit(a, 2, DigestOf(2), 700, 2800),
               HasReason(kOutOfOrder));
-  EXPECT_EQ(session.TakeGrant(a), 700);
+  EXPECT_EQ(*session.TakeGrant(a), 700);
   ASSERT_THAT(session.Refuse(a, 600), IsOk());
-  EXPECT_EQ(session.TakeGrant(a), 600);
+  EXPECT_EQ(*session.TakeGrant(a), 600);
   EXPECT_EQ(session.CheckInvariants(), "");
 }
 
@@ -138,21 +138,21 @@ TEST(SessionMemoryTest, FinishedProducerHoldsNoMemory) {
   Session session(Budget({"a", "b"}, 3));
   const int64_t a = *session.OpenProducer("a", 0);
   const int64_t b = *session.OpenProducer("b", 0);
-  EXPECT_EQ(session.TakeGrant(b), 1000);
+  EXPECT_EQ(*session.TakeGrant(b), 1000);
   ASSERT_THAT(session.Finish(a, 0), IsOk());
-  EXPECT_EQ(session.TakeGrant(a), 0);
-  EXPECT_EQ(session.TakeGrant(b), 1000);  // Room for a second batch.
+  EXPECT_EQ(*session.TakeGrant(a), 0);
+  EXPECT_EQ(*session.TakeGrant(b), 1000);  // Room for a second batch.
   EXPECT_EQ(session.reserved_bytes(), 8000);
 }
 
 TEST(SessionMemoryTest, StalledConsumerStopsProducersAtTheBudget) {
   Session session(Budget({"a"}, 8));
   const int64_t a = *session.OpenProducer("a", 0);
-  int64_t credit = session.TakeGrant(a);
+  int64_t credit = *session.TakeGrant(a);
   int64_t sequence = 0;
   for (; credit >= 1000; ++sequence) {
     ASSERT_THAT(Put(session, a, sequence, 1000), IsOk());
-    credit += session.TakeGrant(a) - 1000;
+    credit += *session.TakeGrant(a) - 1000;
     ASSERT_EQ(session.CheckInvariants(), "");
   }
   EXPECT_EQ(sequence, 8);

@@ -269,7 +269,7 @@ TEST(SessionProducerTest, NewerIncarnationFencesTheOlderOne) {
   EXPECT_THAT(session.Reject(old, 0), HasReason(kFenced));
   EXPECT_THAT(session.Refuse(old, 1), HasReason(kFenced));
   EXPECT_THAT(session.Finish(old, 0), HasReason(kFenced));
-  EXPECT_EQ(session.TakeGrant(old), 0);
+  EXPECT_THAT(session.TakeGrant(old), HasReason(kFenced));
   session.CloseProducer(old);  // Does not close the new one.
   EXPECT_THAT(Put(session, current, 0), IsOk());
 }

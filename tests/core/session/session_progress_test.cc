@@ -144,7 +144,7 @@ class Simulation {
   }
 
   bool MoveProducer(Feed& feed) {
-    feed.credit += session_.TakeGrant(feed.connection);
+    feed.credit += *session_.TakeGrant(feed.connection);
     const bool convert_first = Uniform(0, 1) == 0;
     return (convert_first && Convert(feed)) || SendHeader(feed) ||
            Convert(feed) || Finish(feed);

@@ -1,0 +1,76 @@
+#include "server/batch_converter.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+#include "core/plan/plan_verifier.h"
+#include "core/shard/prepare_batch.h"
+
+namespace cpfeed {
+namespace {
+
+// Tells afterwards which fragments of a payload are still in use.
+class PayloadWatch {
+ public:
+  explicit PayloadWatch(const Buffer& payload) {
+    for (const Buffer::Fragment& fragment : payload.fragments()) {
+      fragments_.push_back({fragment.owner, fragment.size});
+    }
+  }
+
+  int64_t UsedBytes() const {
+    int64_t bytes = 0;
+    for (const auto& [owner, size] : fragments_) {
+      if (!owner.expired()) bytes += size;
+    }
+    return bytes;
+  }
+
+ private:
+  std::vector<std::pair<std::weak_ptr<const void>, int64_t>> fragments_;
+};
+
+absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
+    const PreparedBatch& prepared, const ShardExecutor& executor) {
+  CF_ASSIGN_OR_RETURN(const std::vector<StepShard> shards,
+                      executor.Execute(prepared.thd, prepared.plans));
+  std::vector<EncodedStep> steps;
+  steps.reserve(shards.size());
+  for (size_t rank = 0; rank < shards.size(); ++rank) {
+    steps.push_back(EncodeStep(shards[rank], static_cast<int>(rank)));
+  }
+  return steps;
+}
+
+}  // namespace
+
+absl::StatusOr<Conversion> ConvertBatch(
+    WireBatch wire_batch, Buffer payload, const Sharding& sharding, int cp_size,
+    const ShardExecutor& executor,
+    const std::function<absl::Status(int64_t bytes)>& charge) {
+  Conversion conversion;
+  conversion.batch.producer_state = std::move(wire_batch.producer_state);
+  {
+    CF_ASSIGN_OR_RETURN(const PreparedBatch prepared,
+                        PrepareBatch(wire_batch.batch, sharding.options,
+                                     sharding.layout, cp_size));
+    for (const auto& plan : prepared.plans) {
+      CF_RETURN_IF_ERROR(VerifyPlan(*plan));
+    }
+    CF_RETURN_IF_ERROR(charge(payload.size() + prepared.ShardBytes()));
+    CF_ASSIGN_OR_RETURN(conversion.batch.ranks,
+                        CutAndEncode(prepared, executor));
+  }
+  const PayloadWatch watch(payload);
+  wire_batch.batch = PackedBatch();
+  payload = Buffer();
+  conversion.cost_bytes = watch.UsedBytes();
+  for (const EncodedStep& rank : conversion.batch.ranks) {
+    conversion.cost_bytes += rank.payload.size();
+  }
+  return conversion;
+}
+
+}  // namespace cpfeed

@@ -1,0 +1,39 @@
+// A received batch to the encoded shards of all ranks.
+
+#ifndef CPFEED_SERVER_BATCH_CONVERTER_H_
+#define CPFEED_SERVER_BATCH_CONVERTER_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/shard/shard_executor.h"
+#include "core/tensor/buffer.h"
+#include "core/wire/batch_codec.h"
+#include "core/wire/sharding_codec.h"
+#include "server/held_step.h"
+
+namespace cpfeed {
+
+struct Conversion {
+  ConvertedBatch batch;
+  int64_t cost_bytes = 0;  // What it holds from now on.
+};
+
+// Converts, plans, verifies and cuts `wire_batch` for `cp_size` ranks.
+// `payload` is what it refers to; both are released here, so that what the
+// shards do not share is freed. `charge` is asked for the bytes that are needed
+// meanwhile before they are allocated; its error ends the conversion.
+//
+// Errors:
+//   INVALID_ARGUMENT  The batch is wrong.
+//   INTERNAL          A plan failed its verification.
+absl::StatusOr<Conversion> ConvertBatch(
+    WireBatch wire_batch, Buffer payload, const Sharding& sharding, int cp_size,
+    const ShardExecutor& executor,
+    const std::function<absl::Status(int64_t bytes)>& charge);
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_SERVER_BATCH_CONVERTER_H_

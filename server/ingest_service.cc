@@ -1,0 +1,119 @@
+#include "server/ingest_service.h"
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/wire/batch_codec.h"
+#include "server/batch_converter.h"
+#include "server/batch_digest.h"
+#include "server/protocol.h"
+#include "server/wakeup.h"
+#include "transport/grpc_status.h"
+
+namespace cpfeed {
+namespace {
+
+// One incarnation for all small puts: they may follow one another, but not a
+// loader that counts its own.
+constexpr int64_t kUnaryIncarnation = 0;
+
+}  // namespace
+
+grpc::Status IngestServiceImpl::PutBatch(grpc::ServerContext*,
+                                         const v1::PutBatchRequest* request,
+                                         v1::PutBatchResponse* response) {
+  auto receipt = Put(*request);
+  if (!receipt.ok()) return ToGrpcStatus(receipt.status());
+  *response->mutable_receipt() = *std::move(receipt);
+  return grpc::Status::OK;
+}
+
+absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::Put(
+    const v1::PutBatchRequest& request) {
+  CF_ASSIGN_OR_RETURN(const std::shared_ptr<SessionHost> host,
+                      registry_.Find(request.session()));
+  Wakeup wakeup;
+  auto opened = host->OpenProducer(ProducerOrDefault(request.producer()),
+                                   kUnaryIncarnation, &wakeup);
+  if (!opened.ok()) {
+    if (ReasonOf(opened.status()) != kFenced) return opened.status();
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kFenced,
+        absl::StrCat("producer ", ProducerOrDefault(request.producer()),
+                     " has a stream, or had one; PutBatch is for "
+                     "producers without"));
+  }
+  const auto close =
+      absl::MakeCleanup([&] { host->CloseProducer(opened->connection); });
+  v1::BatchReceipt receipt;
+  if (!request.rows().empty() || !request.tensors().empty() ||
+      !request.finish()) {
+    CF_ASSIGN_OR_RETURN(receipt, PutOn(*host, opened->connection,
+                                       opened->next_sequence, request));
+  }
+  if (request.finish()) {
+    const bool accepted =
+        receipt.outcome() == v1::BatchReceipt::OUTCOME_ACCEPTED;
+    CF_RETURN_IF_ERROR(host->Finish(
+        opened->connection, opened->next_sequence + (accepted ? 1 : 0)));
+  }
+  return receipt;
+}
+
+absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
+    SessionHost& host, int64_t connection, int64_t next_sequence,
+    const v1::PutBatchRequest& request) {
+  CF_ASSIGN_OR_RETURN(WireBatch batch, DecodeSmallBatch(request));
+  EncodedBatch encoded = EncodeBatch(batch.batch, batch.producer_state);
+  encoded.header.set_data_epoch(request.data_epoch());
+  CF_ASSIGN_OR_RETURN(
+      const int64_t bytes,
+      CheckBatchHeader(encoded.header, host.spec().config.max_batch_bytes));
+  CF_ASSIGN_OR_RETURN(const uint64_t digest, BatchDigest(encoded.header));
+  v1::BatchReceipt receipt;
+  receipt.set_sequence(request.has_sequence() ? request.sequence()
+                                              : next_sequence);
+  absl::StatusOr<Admission> admission =
+      host.Admit(connection, receipt.sequence(), digest, bytes,
+                 bytes * kCostPerPayloadByte);
+  if (!admission.ok() && ReasonOf(admission.status()) == kProtocolError) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, kMemoryPressure,
+        absl::StrCat("session memory is full: ", admission.status().message(),
+                     "; retry when consumers have read"));
+  }
+  CF_RETURN_IF_ERROR(admission.status());
+  if (admission->duplicate) {
+    receipt.set_outcome(v1::BatchReceipt::OUTCOME_DUPLICATE);
+    receipt.set_step(admission->step);
+    return receipt;
+  }
+  const auto charge = [&](int64_t cost) -> absl::Status {
+    CF_ASSIGN_OR_RETURN(const bool charged,
+                        host.Recharge(connection, receipt.sequence(), cost));
+    if (charged) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kResourceExhausted, kMemoryPressure,
+                     absl::StrCat("session memory cannot take ", cost,
+                                  " bytes now; retry when consumers have "
+                                  "read"));
+  };
+  CF_ASSIGN_OR_RETURN(
+      Conversion conversion,
+      ConvertBatch(std::move(batch), std::move(encoded.payload),
+                   host.spec().sharding, host.spec().config.cp_size, executor_,
+                   charge));
+  conversion.batch.batch_id = request.batch_id();
+  conversion.batch.data_epoch = request.data_epoch();
+  CF_RETURN_IF_ERROR(host.Complete(connection, receipt.sequence(),
+                                   conversion.cost_bytes,
+                                   std::move(conversion.batch)));
+  receipt.set_outcome(v1::BatchReceipt::OUTCOME_ACCEPTED);
+  const std::vector<PublishedStep> published = host.TakePublished(connection);
+  receipt.set_step(published.empty() ? -1 : published.front().step);
+  return receipt;
+}
+
+}  // namespace cpfeed

@@ -1,0 +1,375 @@
+#include "server/ingest_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/digest.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/wire/batch_codec.h"
+#include "core/wire/frame.h"
+#include "core/wire/status_codec.h"
+#include "server/batch_converter.h"
+#include "server/batch_digest.h"
+#include "server/protocol.h"
+
+namespace cpfeed {
+namespace {
+
+// Complete batches that may wait for the converter. Credit bounds their bytes;
+// this bounds their number.
+constexpr size_t kMostArrived = 16;
+
+constexpr absl::Duration kPollInterval = absl::Seconds(1);
+
+absl::Status Broken(absl::string_view what) {
+  return InvalidArgument(kProtocolError, what);
+}
+
+// Whether an error concerns the batch alone, and the stream goes on.
+bool ConcernsBatchOnly(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  return reason == kOutOfOrder || reason == kSequenceConflict ||
+         reason == kCursorExpired;
+}
+
+}  // namespace
+
+IngestStream::IngestStream(SessionRegistry& registry,
+                           const ShardExecutor& executor,
+                           absl::string_view server_instance, ServerCall& call)
+    : registry_(registry),
+      executor_(executor),
+      server_instance_(server_instance),
+      call_(call),
+      bell_(call) {}
+
+IngestStream::~IngestStream() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  bell_.Notify();
+  if (converter_.joinable()) converter_.join();
+  if (host_ != nullptr) host_->CloseProducer(connection_);
+}
+
+absl::Status IngestStream::Run() {
+  bool reads_done = false;
+  while (true) {
+    switch (call_.Wait()) {
+      case ServerCall::Event::kMessage:
+        message_ready_ = true;
+        break;
+      case ServerCall::Event::kReadsDone:
+        if (host_ == nullptr) return Broken("stream ends before open");
+        reads_done = true;
+        break;
+      case ServerCall::Event::kGone:
+        return absl::CancelledError("the loader is gone");
+      case ServerCall::Event::kWritten:
+      case ServerCall::Event::kWakeup:
+        break;
+    }
+    CF_RETURN_IF_ERROR(TakeMessages());
+    if (host_ != nullptr) CF_RETURN_IF_ERROR(CollectNews());
+    WriteNext();
+    if (reads_done && IsIdle() && !call_.writing()) return absl::OkStatus();
+  }
+}
+
+// A message stays with gRPC, and the loader is held back, while the converter
+// has enough to do.
+absl::Status IngestStream::TakeMessages() {
+  if (!message_ready_ || !HasRoom()) return absl::OkStatus();
+  message_ready_ = false;
+  const std::optional<Buffer> message = call_.TakeMessage();
+  if (!message) return Broken("message cannot be read");
+  return OnMessage(*message);
+}
+
+absl::Status IngestStream::OnMessage(const Buffer& message) {
+  v1::PutBatchesRequest request;
+  CF_ASSIGN_OR_RETURN(const Buffer payload, DecodeMessage(message, request));
+  using Kind = v1::PutBatchesRequest::MessageCase;
+  const Kind kind = request.message_case();
+  if ((host_ == nullptr) != (kind == Kind::kOpen)) {
+    return Broken("the first message, and no other, must be open");
+  }
+  if (payload.size() > 0 && kind != Kind::kChunk) {
+    return Broken("only a chunk may have a payload");
+  }
+  switch (kind) {
+    case Kind::kOpen:
+      return OnOpen(request.open());
+    case Kind::kBatch:
+      return OnBatch(request.batch());
+    case Kind::kChunk:
+      return OnChunk(request.chunk(), payload);
+    case Kind::kFinish:
+      return OnFinish(request.finish());
+    case Kind::kAbort:
+      return OnAbort(request.abort());
+    default:
+      return Broken("message is of no known kind");
+  }
+}
+
+absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
+  CF_ASSIGN_OR_RETURN(
+      const int version,
+      AgreeOnVersion(open.min_protocol_version(), open.max_protocol_version()));
+  CF_ASSIGN_OR_RETURN(std::shared_ptr<SessionHost> host,
+                      registry_.Find(open.session()));
+  CF_ASSIGN_OR_RETURN(const SessionHost::OpenedProducer opened,
+                      host->OpenProducer(ProducerOrDefault(open.producer()),
+                                         open.incarnation(), &bell_));
+  host_ = std::move(host);
+  connection_ = opened.connection;
+  v1::PutBatchesResponse response;
+  v1::ProducerOpened& answer = *response.mutable_opened();
+  answer.set_server_instance(server_instance_);
+  answer.set_protocol_version(version);
+  answer.set_generation(opened.generation);
+  answer.set_next_sequence(opened.next_sequence);
+  answer.set_credit_bytes(opened.credit_bytes);
+  answer.set_max_batch_bytes(host_->spec().config.max_batch_bytes);
+  answer.set_max_message_bytes(host_->spec().max_message_bytes);
+  answer.set_has_producer_state(opened.producer_state.has_value());
+  Send(response, opened.producer_state.value_or(""));
+  converter_ = std::thread([this] { ConvertLoop(); });
+  return absl::OkStatus();
+}
+
+absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
+  if (receiving_) {
+    return Broken(absl::StrCat("sequence ", header.sequence(),
+                               " begins before sequence ",
+                               receiving_->sequence(), " is complete"));
+  }
+  dropping_.reset();
+  const absl::StatusOr<int64_t> bytes =
+      CheckBatchHeader(header, host_->spec().config.max_batch_bytes);
+  const absl::StatusOr<uint64_t> digest =
+      bytes.ok() ? BatchDigest(header) : bytes.status();
+  if (!digest.ok()) {
+    Refuse(header.sequence(), digest.status());
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<Admission> admission =
+      host_->Admit(connection_, header.sequence(), *digest, *bytes,
+                   *bytes * kCostPerPayloadByte);
+  if (!admission.ok()) {
+    if (!ConcernsBatchOnly(admission.status())) return admission.status();
+    Refuse(header.sequence(), admission.status());
+    return absl::OkStatus();
+  }
+  if (admission->duplicate) {
+    dropping_ = header.sequence();
+    SendReceipt(header.sequence(), v1::BatchReceipt::OUTCOME_DUPLICATE,
+                admission->step, absl::OkStatus());
+    return absl::OkStatus();
+  }
+  receiving_ = header;
+  received_ = Buffer();
+  expected_bytes_ = *bytes;
+  if (*bytes == 0) return OnChunk(v1::PayloadChunk(), Buffer());
+  return absl::OkStatus();
+}
+
+absl::Status IngestStream::OnChunk(const v1::PayloadChunk& chunk,
+                                   const Buffer& payload) {
+  if (!receiving_) {
+    if (dropping_) return absl::OkStatus();
+    return Broken("a chunk comes without a batch");
+  }
+  if (chunk.offset() != received_.size() ||
+      payload.size() > expected_bytes_ - received_.size()) {
+    return Broken(absl::StrCat(
+        "sequence ", receiving_->sequence(), ": chunk of ", payload.size(),
+        " bytes at offset ", chunk.offset(), "; ", received_.size(), " of ",
+        expected_bytes_, " bytes are there"));
+  }
+  received_.Append(payload);
+  if (received_.size() == expected_bytes_) {
+    Arrive({.header = *std::exchange(receiving_, {}),
+            .payload = std::exchange(received_, {})});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IngestStream::OnFinish(const v1::FinishProducer& finish) {
+  if (receiving_) return Broken("finish comes inside a batch");
+  Arrive({.finish = finish.num_batches()});
+  return absl::OkStatus();
+}
+
+absl::Status IngestStream::OnAbort(const v1::AbortBatch& abort) {
+  if (!receiving_ || receiving_->sequence() != abort.sequence()) {
+    return Broken(
+        absl::StrCat("sequence ", abort.sequence(), " is not under way"));
+  }
+  receiving_.reset();
+  received_ = Buffer();
+  return host_->Reject(connection_, abort.sequence());
+}
+
+void IngestStream::Arrive(Arrived arrived) {
+  absl::MutexLock lock(&mu_);
+  arrived_.push_back(std::move(arrived));
+}
+
+void IngestStream::Refuse(int64_t sequence, const absl::Status& why) {
+  dropping_ = sequence;
+  SendReceipt(sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0, why);
+}
+
+// Receipts and credit since the last time.
+absl::Status IngestStream::CollectNews() {
+  {
+    absl::MutexLock lock(&mu_);
+    CF_RETURN_IF_ERROR(broken_);
+  }
+  const bool drained = host_->IsDrained(connection_);
+  for (const PublishedStep& step : host_->TakePublished(connection_)) {
+    SendReceipt(step.sequence, v1::BatchReceipt::OUTCOME_ACCEPTED, step.step,
+                absl::OkStatus());
+  }
+  CF_ASSIGN_OR_RETURN(const int64_t credit, host_->TakeGrant(connection_));
+  if (credit > 0) {
+    v1::PutBatchesResponse response;
+    response.mutable_credit()->set_bytes(credit);
+    Send(response);
+  }
+  if (drained && !end_sent_) {
+    v1::PutBatchesResponse response;
+    response.mutable_end()->set_num_steps(host_->NumSteps().value_or(-1));
+    Send(response);
+    end_sent_ = true;
+  }
+  return absl::OkStatus();
+}
+
+void IngestStream::SendReceipt(int64_t sequence,
+                               v1::BatchReceipt::Outcome outcome, int64_t step,
+                               const absl::Status& why) {
+  v1::PutBatchesResponse response;
+  v1::BatchReceipt& receipt = *response.mutable_receipt();
+  receipt.set_sequence(sequence);
+  receipt.set_outcome(outcome);
+  receipt.set_step(step);
+  if (!why.ok()) *receipt.mutable_status() = StatusToProto(why);
+  Send(response);
+}
+
+void IngestStream::Send(const v1::PutBatchesResponse& response,
+                        const std::string& payload) {
+  Buffer message = EncodeMessage(
+      response,
+      Buffer::CopyOf(payload.data(), static_cast<int64_t>(payload.size())));
+  absl::MutexLock lock(&mu_);
+  outbox_.push_back(std::move(message));
+}
+
+void IngestStream::WriteNext() {
+  if (call_.writing()) return;
+  Buffer message;
+  {
+    absl::MutexLock lock(&mu_);
+    if (outbox_.empty()) return;
+    message = std::move(outbox_.front());
+    outbox_.pop_front();
+  }
+  call_.StartWrite(message);
+}
+
+bool IngestStream::HasRoom() const {
+  absl::MutexLock lock(&mu_);
+  return arrived_.size() < kMostArrived || !broken_.ok();
+}
+
+bool IngestStream::IsIdle() const {
+  absl::MutexLock lock(&mu_);
+  return outbox_.empty() && arrived_.empty() && !converting_ && !message_ready_;
+}
+
+void IngestStream::ConvertLoop() {
+  while (true) {
+    Arrived next;
+    {
+      const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+        return !arrived_.empty() || stopping_;
+      };
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&ready));
+      if (stopping_) return;
+      next = std::move(arrived_.front());
+      arrived_.pop_front();
+      converting_ = true;
+    }
+    const absl::Status status = Convert(std::move(next));
+    {
+      absl::MutexLock lock(&mu_);
+      converting_ = false;
+      if (!status.ok()) broken_ = status;
+    }
+    bell_.Notify();
+    if (!status.ok()) return;
+  }
+}
+
+// Returns an error only where the stream cannot go on.
+absl::Status IngestStream::Convert(Arrived arrived) {
+  if (arrived.finish) return host_->Finish(connection_, *arrived.finish);
+  const int64_t sequence = arrived.header.sequence();
+  const absl::Status status = ConvertAndComplete(std::move(arrived));
+  return status.ok() ? status : Settle(sequence, status);
+}
+
+absl::Status IngestStream::ConvertAndComplete(Arrived arrived) {
+  const int64_t sequence = arrived.header.sequence();
+  CF_ASSIGN_OR_RETURN(WireBatch batch,
+                      DecodeBatch(arrived.header, arrived.payload));
+  CF_ASSIGN_OR_RETURN(
+      Conversion conversion,
+      ConvertBatch(
+          std::move(batch), std::exchange(arrived.payload, {}),
+          host_->spec().sharding, host_->spec().config.cp_size, executor_,
+          [&](int64_t bytes) { return ChargeOrWait(sequence, bytes); }));
+  conversion.batch.batch_id = arrived.header.batch_id();
+  conversion.batch.data_epoch = arrived.header.data_epoch();
+  return host_->Complete(connection_, sequence, conversion.cost_bytes,
+                         std::move(conversion.batch));
+}
+
+// A wrong batch gets a receipt and the stream goes on; so does one that was
+// admitted behind it and is out of order now.
+absl::Status IngestStream::Settle(int64_t sequence, const absl::Status& why) {
+  const bool out_of_order = ReasonOf(why) == kOutOfOrder;
+  if (absl::IsInternal(why)) host_->Fail(why);
+  if (!out_of_order && !absl::IsInvalidArgument(why) &&
+      !absl::IsDataLoss(why)) {
+    return why;
+  }
+  if (!out_of_order) CF_RETURN_IF_ERROR(host_->Reject(connection_, sequence));
+  SendReceipt(sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0, why);
+  return absl::OkStatus();
+}
+
+absl::Status IngestStream::ChargeOrWait(int64_t sequence, int64_t bytes) {
+  while (true) {
+    const uint64_t epoch = bell_.Epoch();
+    CF_ASSIGN_OR_RETURN(const bool charged,
+                        host_->Recharge(connection_, sequence, bytes));
+    if (charged) return absl::OkStatus();
+    {
+      absl::MutexLock lock(&mu_);
+      if (stopping_) return absl::CancelledError("the loader is gone");
+    }
+    bell_.WaitPast(epoch, kPollInterval);
+  }
+}
+
+}  // namespace cpfeed

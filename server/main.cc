@@ -1,0 +1,146 @@
+// cpfeed_server: the service. All its flags are here.
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/status_macros.h"
+#include "server/server.h"
+#include "transport/channel_settings.h"
+
+ABSL_FLAG(std::string, listen, "127.0.0.1:8470",
+          "Address and port to serve on; port 0 picks a free one. Example: "
+          "--listen=unix:/run/cpfeed.sock");
+ABSL_FLAG(bool, insecure_listen, false,
+          "Allow a routable address without TLS: anybody who reaches it may "
+          "read and write all data.");
+ABSL_FLAG(std::string, port_file, "",
+          "Write the bound port to this file once the server is ready.");
+ABSL_FLAG(int64_t, memory_budget, int64_t{4} << 30,
+          "Bytes that all sessions together may reserve.");
+ABSL_FLAG(int64_t, session_memory_budget, int64_t{1} << 30,
+          "Bytes of a session that does not ask for a budget of its own.");
+ABSL_FLAG(int64_t, max_batch_bytes, int64_t{64} << 20,
+          "Largest payload of one batch, where the session does not say.");
+ABSL_FLAG(int64_t, max_message_bytes, int64_t{1} << 20,
+          "Payload bytes of one stream message, where the session does not "
+          "say; at most 4 MiB.");
+ABSL_FLAG(int, max_step_skew, 8,
+          "Steps that the fastest consumer may be ahead of the slowest, where "
+          "the session does not say.");
+ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
+ABSL_FLAG(int, max_streams, 1024,
+          "Streams of loaders, and of consumers, at the same time.");
+ABSL_FLAG(bool, reflection, true,
+          "Let grpcurl and the like list and describe the services.");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
+          "How long a stopping server waits for open streams to end before it "
+          "cancels them. Example: --drain_timeout=2m");
+ABSL_FLAG(bool, version, false, "Print the version and exit.");
+
+namespace cpfeed {
+namespace {
+
+constexpr char kUsage[] =
+    "cpfeed_server: takes packed sequence batches from data loaders and "
+    "streams each context-parallel rank its shard.\n\n"
+    "  cpfeed_server --listen=127.0.0.1:8470\n\n"
+    "SIGTERM or SIGINT ends it: streams end with UNAVAILABLE, exit status 0.";
+
+bool IsLocal(const std::string& listen) {
+  return absl::StartsWith(listen, "127.") ||
+         absl::StartsWith(listen, "localhost:") ||
+         absl::StartsWith(listen, "[::1]:") ||
+         absl::StartsWith(listen, "unix:");
+}
+
+absl::StatusOr<ServerOptions> OptionsFromFlags() {
+  ServerOptions options;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  if (!IsLocal(options.listen) && !absl::GetFlag(FLAGS_insecure_listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen=", options.listen,
+        " can be reached from other machines and has no TLS; must be a "
+        "loopback address or unix socket, or --insecure_listen must be set"));
+  }
+  options.registry.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget);
+  options.registry.max_sessions = absl::GetFlag(FLAGS_max_sessions);
+  options.registry.max_streams = absl::GetFlag(FLAGS_max_streams);
+  SessionDefaults& defaults = options.registry.defaults;
+  defaults.memory_budget_bytes = absl::GetFlag(FLAGS_session_memory_budget);
+  defaults.max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
+  defaults.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  defaults.max_step_skew = absl::GetFlag(FLAGS_max_step_skew);
+  options.reflection = absl::GetFlag(FLAGS_reflection);
+  options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
+  return options;
+}
+
+// Written whole and then renamed, so that a reader sees all or nothing.
+absl::Status WritePort(const std::string& path, int port) {
+  const std::string partial = path + ".part";
+  std::FILE* file = std::fopen(partial.c_str(), "w");
+  if (file == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", partial));
+  }
+  std::fprintf(file, "%d\n", port);
+  std::fclose(file);
+  if (std::rename(partial.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run() {
+  // Blocked before any thread starts, so that only sigwait gets them.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGTERM);
+  sigaddset(&stop_signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  TuneAllocator();
+  CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
+  CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
+  spdlog::info("serving on {} (port {})", options.listen, server->port());
+  const std::string port_file = absl::GetFlag(FLAGS_port_file);
+  if (!port_file.empty()) {
+    CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));
+  }
+  int signal = 0;
+  sigwait(&stop_signals, &signal);
+  spdlog::info("signal {}: stopping", signal);
+  server->Stop();
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace cpfeed
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(cpfeed::kUsage);
+  absl::ParseCommandLine(argc, argv);
+  if (absl::GetFlag(FLAGS_version)) {
+    std::printf("cpfeed_server 0.1.0\n");
+    return 0;
+  }
+  const absl::Status status = cpfeed::Run();
+  if (!status.ok()) {
+    std::fprintf(stderr, "cpfeed_server: %s\n",
+                 std::string(status.message()).c_str());
+    return 1;
+  }
+  return 0;
+}

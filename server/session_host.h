@@ -1,0 +1,147 @@
+// One session on the server: the state machine under a lock, and the bytes of
+// the steps that it holds.
+
+#ifndef CPFEED_SERVER_SESSION_HOST_H_
+#define CPFEED_SERVER_SESSION_HOST_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/session/session.h"
+#include "cpfeed/v1/session.pb.h"
+#include "server/held_step.h"
+#include "server/session_spec.h"
+#include "server/wakeup.h"
+
+namespace cpfeed {
+
+// Thread-safe. Errors are those of core/session/session.h; calls on a
+// connection that a seek has ended fail with ABORTED and reason REWOUND.
+class SessionHost {
+ public:
+  // `start_cursor` is where to begin, or null; it has passed CheckCursor and
+  // has a part for each producer.
+  SessionHost(SessionSpec spec, const v1::Cursor* start_cursor);
+
+  const SessionSpec& spec() const { return spec_; }
+
+  // ---- Producers ----
+
+  struct OpenedProducer {
+    int64_t connection = 0;
+    int64_t generation = 0;
+    int64_t next_sequence = 0;
+    int64_t credit_bytes = 0;
+    std::optional<std::string> producer_state;  // Before next_sequence.
+  };
+  // `wakeup` is notified when receipts or credit may be there; it must outlive
+  // the connection.
+  absl::StatusOr<OpenedProducer> OpenProducer(absl::string_view id,
+                                              int64_t incarnation,
+                                              Wakeup* wakeup);
+  absl::StatusOr<Admission> Admit(int64_t connection, int64_t sequence,
+                                  uint64_t digest, int64_t payload_bytes,
+                                  int64_t cost_bytes);
+  absl::StatusOr<bool> Recharge(int64_t connection, int64_t sequence,
+                                int64_t cost_bytes);
+  absl::Status Complete(int64_t connection, int64_t sequence,
+                        int64_t cost_bytes, ConvertedBatch batch);
+  absl::Status Reject(int64_t connection, int64_t sequence);
+  absl::Status Finish(int64_t connection, int64_t num_batches);
+  void CloseProducer(int64_t connection);
+  absl::StatusOr<int64_t> TakeGrant(int64_t connection);
+
+  // Steps that this producer's batches became since the last call.
+  std::vector<PublishedStep> TakePublished(int64_t connection);
+
+  // Whether the producer has finished and all its batches are steps.
+  bool IsDrained(int64_t connection) const;
+
+  // The number of steps, once every producer has finished.
+  std::optional<int64_t> NumSteps() const;
+
+  // ---- Consumers ----
+
+  struct AttachedConsumer {
+    int64_t connection = 0;
+    int64_t generation = 0;
+    int64_t first_step = 0;
+  };
+  absl::StatusOr<AttachedConsumer> Attach(int cp_rank, int consumer,
+                                          int64_t incarnation,
+                                          int64_t generation,
+                                          std::optional<int64_t> first_step,
+                                          Wakeup* wakeup);
+  absl::StatusOr<Delivery> Next(int64_t connection) const;
+  absl::StatusOr<bool> TrySend(int64_t connection, int64_t bytes);
+  absl::Status AddCredit(int64_t connection, int64_t bytes);
+  absl::Status Ack(int64_t connection, int64_t through_step);
+  void CloseConsumer(int64_t connection);
+
+  // A held step; null where it is not published yet, or freed.
+  std::shared_ptr<const HeldStep> FindStep(int64_t step) const;
+
+  // ---- The trainer ----
+
+  absl::StatusOr<int64_t> Commit(const v1::Cursor& cursor);
+  absl::Status Seek(const v1::Cursor& cursor);
+
+  // Ends all streams with `status`, now and later.
+  void Fail(absl::Status status);
+
+  // ---- State ----
+
+  v1::Session ToProto() const;
+  bool AllAcked() const;
+
+ private:
+  struct Connection {
+    Wakeup* wakeup = nullptr;
+    int producer = -1;  // -1 for consumers.
+    std::vector<PublishedStep> published;
+  };
+
+  absl::Status CheckOfThisSession(const v1::Cursor& cursor) const;
+  absl::Status Explain(absl::Status status, int64_t connection) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HoldPublished(const std::vector<PublishedStep>& published)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::string MakeCursor(int64_t step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropFreed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NotifyAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int FindProducerIndex(int64_t connection) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FillPositions(v1::Session& proto) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const SessionSpec spec_;
+  const absl::Time create_time_;
+
+  mutable absl::Mutex mu_;
+  Session session_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Connection> connections_ ABSL_GUARDED_BY(mu_);
+  std::set<int64_t> rewound_ ABSL_GUARDED_BY(mu_);  // Ended by a seek.
+  // Converted batches that wait for their turn, by producer and sequence.
+  std::map<std::pair<int, int64_t>, ConvertedBatch> waiting_
+      ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, std::shared_ptr<const HeldStep>> steps_
+      ABSL_GUARDED_BY(mu_);
+  // What the cursor behind the newest step says of each producer.
+  std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_SERVER_SESSION_HOST_H_

@@ -1,0 +1,154 @@
+#include "server/session_registry.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/wire/cursor_codec.h"
+
+namespace cpfeed {
+namespace {
+
+absl::Status CheckStartCursor(const v1::Cursor& cursor, const SessionSpec& spec,
+                              bool allow_topology_change) {
+  CF_RETURN_IF_ERROR(CheckCursor(cursor));
+  if (cursor.spec_digest() != spec.digest && !allow_topology_change) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kCursorMismatch,
+        absl::StrCat("start_cursor is of a session with spec digest ",
+                     absl::Hex(cursor.spec_digest()), "; this one has ",
+                     absl::Hex(spec.digest),
+                     "; set allow_topology_change if only cp_size changed"));
+  }
+  if (cursor.producers_size() !=
+      static_cast<int>(spec.config.producers.size())) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kCursorMismatch,
+                     absl::StrCat("start_cursor has ", cursor.producers_size(),
+                                  " producers; the session has ",
+                                  spec.config.producers.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SessionRegistry::SessionRegistry(RegistryOptions options)
+    : options_(std::move(options)) {}
+
+absl::Status SessionRegistry::CheckRoom(const SessionSpec& spec) const {
+  if (static_cast<int>(sessions_.size()) >= options_.max_sessions) {
+    return MakeError(absl::StatusCode::kResourceExhausted, kQuota,
+                     absl::StrCat("server has ", sessions_.size(),
+                                  " sessions, as many as --max_sessions"));
+  }
+  int64_t bytes = spec.config.memory_budget_bytes;
+  int64_t streams = 0;
+  const auto count = [&](const SessionSpec& other) {
+    streams += other.config.num_consumers() +
+               static_cast<int64_t>(other.config.producers.size());
+  };
+  count(spec);
+  for (const auto& [name, host] : sessions_) {
+    bytes += host->spec().config.memory_budget_bytes;
+    count(host->spec());
+  }
+  if (bytes > options_.memory_budget_bytes) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, kMemoryPressure,
+        absl::StrCat("sessions ask for ", bytes,
+                     " bytes together; the server's --memory_budget is ",
+                     options_.memory_budget_bytes));
+  }
+  if (streams > options_.max_streams) {
+    return MakeError(absl::StatusCode::kResourceExhausted, kQuota,
+                     absl::StrCat("sessions ask for ", streams,
+                                  " streams together; the server has ",
+                                  options_.max_streams));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
+    const v1::CreateSessionRequest& request) {
+  CF_ASSIGN_OR_RETURN(SessionSpec spec,
+                      MakeSessionSpec(request, options_.defaults));
+  v1::Cursor cursor = request.start_cursor();
+  if (request.has_start_cursor()) {
+    CF_RETURN_IF_ERROR(
+        CheckStartCursor(cursor, spec, request.allow_topology_change()));
+    cursor.set_spec_digest(spec.digest);
+    SealCursor(cursor);
+  }
+  absl::MutexLock lock(&mu_);
+  CF_RETURN_IF_ERROR(closed_);
+  const auto found = sessions_.find(spec.name);
+  if (found != sessions_.end()) {
+    if (found->second->spec().digest == spec.digest) return found->second;
+    return MakeError(absl::StatusCode::kAlreadyExists, kSessionExists,
+                     absl::StrCat(spec.name, " is there with spec digest ",
+                                  absl::Hex(found->second->spec().digest),
+                                  "; this spec has ", absl::Hex(spec.digest)));
+  }
+  CF_RETURN_IF_ERROR(CheckRoom(spec));
+  auto host = std::make_shared<SessionHost>(
+      spec, request.has_start_cursor() ? &cursor : nullptr);
+  if (!request.validate_only()) sessions_[spec.name] = host;
+  return host;
+}
+
+absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Find(
+    absl::string_view name) const {
+  absl::MutexLock lock(&mu_);
+  CF_RETURN_IF_ERROR(closed_);
+  const auto found = sessions_.find(name);
+  if (found != sessions_.end()) return found->second;
+  // The caller's words may be anything: they are not repeated unchecked.
+  const bool named = SessionName(absl::StripPrefix(name, "sessions/")).ok();
+  return MakeError(
+      absl::StatusCode::kNotFound, kSessionNotFound,
+      absl::StrCat("there is no session ", named ? name : "of that name"));
+}
+
+std::vector<std::shared_ptr<SessionHost>> SessionRegistry::List(
+    absl::string_view after, int page_size) const {
+  absl::MutexLock lock(&mu_);
+  std::vector<std::shared_ptr<SessionHost>> page;
+  for (auto it = sessions_.upper_bound(after);
+       it != sessions_.end() && static_cast<int>(page.size()) < page_size;
+       ++it) {
+    page.push_back(it->second);
+  }
+  return page;
+}
+
+absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request) {
+  absl::StatusOr<std::shared_ptr<SessionHost>> host = Find(request.name());
+  if (!host.ok()) {
+    return request.allow_missing() && absl::IsNotFound(host.status())
+               ? absl::OkStatus()
+               : host.status();
+  }
+  if (!request.force() && !(*host)->AllAcked()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kOutOfOrder,
+        absl::StrCat(request.name(),
+                     " has steps that are not acknowledged; set force"));
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    sessions_.erase(request.name());
+  }
+  (*host)->Fail(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
+                          absl::StrCat(request.name(), " was deleted")));
+  return absl::OkStatus();
+}
+
+void SessionRegistry::Shutdown(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  closed_ = status;
+  for (const auto& [name, host] : sessions_) host->Fail(status);
+}
+
+}  // namespace cpfeed

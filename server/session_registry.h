@@ -1,0 +1,70 @@
+// All sessions of a server, by name.
+
+#ifndef CPFEED_SERVER_SESSION_REGISTRY_H_
+#define CPFEED_SERVER_SESSION_REGISTRY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "cpfeed/v1/session.pb.h"
+#include "server/session_host.h"
+#include "server/session_spec.h"
+
+namespace cpfeed {
+
+struct RegistryOptions {
+  int max_sessions = 256;
+  int64_t memory_budget_bytes = int64_t{4} << 30;  // Of all sessions.
+  // Streams of all sessions; each takes two threads.
+  int max_streams = 1024;
+  SessionDefaults defaults;
+};
+
+// Thread-safe.
+class SessionRegistry {
+ public:
+  explicit SessionRegistry(RegistryOptions options);
+
+  // Makes a session, or finds the one of the same id and spec.
+  //
+  // Errors: as SessionService.CreateSession.
+  absl::StatusOr<std::shared_ptr<SessionHost>> Create(
+      const v1::CreateSessionRequest& request);
+
+  // Errors:
+  //   NOT_FOUND  SESSION_NOT_FOUND.
+  absl::StatusOr<std::shared_ptr<SessionHost>> Find(
+      absl::string_view name) const;
+
+  // At most `page_size` sessions with names above `after`.
+  std::vector<std::shared_ptr<SessionHost>> List(absl::string_view after,
+                                                 int page_size) const;
+
+  // Errors: as SessionService.DeleteSession.
+  absl::Status Delete(const v1::DeleteSessionRequest& request);
+
+  // Makes no more sessions, and ends all streams with `status`.
+  void Shutdown(const absl::Status& status);
+
+ private:
+  absl::Status CheckRoom(const SessionSpec& spec) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const RegistryOptions options_;
+  mutable absl::Mutex mu_;
+  std::map<std::string, std::shared_ptr<SessionHost>, std::less<>> sessions_
+      ABSL_GUARDED_BY(mu_);
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_SERVER_SESSION_REGISTRY_H_
