@@ -139,7 +139,8 @@ def main():
     write_compile_commands(commands)
     salt = [
         subprocess.check_output(["clang-tidy", "--version"], text=True),
-        pathlib.Path(".clang-tidy").read_text()
+        pathlib.Path(".clang-tidy").read_text(),
+        pathlib.Path("tests/.clang-tidy").read_text()
     ]
     sources = args.sources or sorted(commands)
     keys = [cache_key(source, commands[source], salt) for source in sources]

@@ -34,7 +34,7 @@ grpc::ByteBuffer ToByteBuffer(const Buffer& buffer) {
 
 grpc::Status FromByteBuffer(const grpc::ByteBuffer& bytes, Buffer& buffer) {
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
-  const grpc::Status status = bytes.Dump(slices.get());
+  grpc::Status status = bytes.Dump(slices.get());
   if (!status.ok()) return status;
   buffer = Buffer();
   for (const grpc::Slice& slice : *slices) {

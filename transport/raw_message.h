@@ -42,7 +42,7 @@ class SerializationTraits<cpfeed::RawMessage, void> {
   }
 
   static Status Deserialize(ByteBuffer* bytes, cpfeed::RawMessage* message) {
-    const Status status = cpfeed::FromByteBuffer(*bytes, message->bytes);
+    Status status = cpfeed::FromByteBuffer(*bytes, message->bytes);
     bytes->Clear();
     return status;
   }

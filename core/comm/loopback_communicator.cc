@@ -20,7 +20,8 @@ using Message = std::vector<std::byte>;
 // What the ranks share: a queue of messages for each pair of them. Thread-safe.
 class Mailboxes {
  public:
-  explicit Mailboxes(int size) : size_(size), queues_(size * size) {
+  explicit Mailboxes(int size)
+      : size_(size), queues_(static_cast<size_t>(size) * size) {
     gone_.resize(size);
   }
 

@@ -27,6 +27,7 @@ struct Tensor {
 
   // Takes over `values`, whose count must be that of `shape`.
   template <class T>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved.
   static Tensor FromVector(Shape shape, std::vector<T> values) {
     return Tensor{.dtype = DTypeOf<T>(),
                   .shape = std::move(shape),

@@ -28,7 +28,7 @@ absl::Status Deal(const DealRequest& request, std::vector<RankPlan>& ranks) {
   for (int64_t row = 0; row < request.lengths.num_rows(); ++row) {
     const int64_t width = RowWidth(request.lengths, row);
     if (width == 0) continue;
-    const int64_t chunk = width / (2 * cp_size);
+    const int64_t chunk = width / (2 * int64_t{cp_size});
     for (int rank = 0; rank < cp_size; ++rank) dealer.Give(rank, chunk);
     for (int rank = cp_size - 1; rank >= 0; --rank) dealer.Give(rank, chunk);
   }

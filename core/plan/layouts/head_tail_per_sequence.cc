@@ -17,7 +17,8 @@ int64_t MaxCuts(const DealRequest& request) {
   return 2 * int64_t{request.cp_size} * request.lengths.num_sequences();
 }
 
-std::vector<ChunkedSlot> CutSlots(const PackedLengths& lengths, int cp_size) {
+std::vector<ChunkedSlot> CutSlots(const PackedLengths& lengths,
+                                  int64_t cp_size) {
   std::vector<ChunkedSlot> slots;
   slots.reserve(lengths.padded.size());
   for (int64_t s = 0; s < lengths.num_sequences(); ++s) {
