@@ -78,6 +78,7 @@ Json PackStatisticsJson(const PackCounts& counts, const PackLosses& losses) {
   return {{"status", "OK"},
           {"batches", counts.batches},
           {"rows", counts.rows},
+          {"sequences", counts.sequences},
           {"documents", counts.documents},
           {"tokens", counts.tokens},
           {"padding", counts.padding},
@@ -93,12 +94,12 @@ std::string PackStatisticsText(const PackCounts& counts,
                                const PackLosses& losses) {
   return absl::StrFormat(
       "batches    %d of %d rows in all\n"
-      "documents  %d (%d were cut, %d dropped, %d empty)\n"
+      "documents  %d in %d sequences (%d were cut; %d more dropped, %d empty)\n"
       "tokens     %d, %d of them with a label (%d dropped)\n"
       "padding    %d, rows are full to %.2f %%\n",
-      counts.batches, counts.rows, counts.documents, losses.cut_documents,
-      losses.dropped_documents, losses.empty_documents, counts.tokens,
-      counts.label_tokens, losses.dropped_tokens, counts.padding,
+      counts.batches, counts.rows, counts.documents, counts.sequences,
+      losses.cut_documents, losses.dropped_documents, losses.empty_documents,
+      counts.tokens, counts.label_tokens, losses.dropped_tokens, counts.padding,
       100 * counts.FillRatio());
 }
 

@@ -22,9 +22,9 @@ namespace cpfeed {
 // filled with -1000 to one width, and "qkv_format": "thd" at the end.
 std::string PackedBatchLine(const PackedBatch& batch, Parity parity);
 
-// {"status": "OK", "batches", "rows", "documents", "tokens", "padding",
-//  "label_tokens", "fill_ratio", "dropped_documents", "dropped_tokens",
-//  "cut_documents", "empty_documents"}
+// {"status": "OK", "batches", "rows", "sequences", "documents", "tokens",
+//  "padding", "label_tokens", "fill_ratio", "dropped_documents",
+//  "dropped_tokens", "cut_documents", "empty_documents"}
 Json PackStatisticsJson(const PackCounts& counts, const PackLosses& losses);
 
 // The same for people, some lines.

@@ -66,11 +66,12 @@ PackedRows ToRows(const std::vector<ParityPack>& packs, int64_t row_width) {
     AppendRow(pack.seq_lens_padded, *batch.seq_lens_padded);
     ++rows.counts.rows;
     for (const int64_t length : pack.seq_lens) rows.counts.tokens += length;
-    rows.counts.documents += static_cast<int64_t>(pack.seq_lens.size());
+    rows.counts.sequences += static_cast<int64_t>(pack.seq_lens.size());
     for (const int64_t label : pack.labels) {
       if (label != kIgnoreLabel) ++rows.counts.label_tokens;
     }
   }
+  rows.counts.documents = rows.counts.sequences;  // None is cut.
   rows.counts.padding = rows.counts.rows * row_width - rows.counts.tokens;
   const Shape shape = {rows.counts.rows, row_width};
   batch.input_ids = Tensor::FromVector(shape, std::move(input_ids));

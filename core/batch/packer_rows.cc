@@ -69,7 +69,8 @@ void RowWriter::WriteRow(absl::Span<const Document> documents) {
     AddSlot(real, padded);
     used += padded;
     counts_.tokens += real;
-    ++counts_.documents;
+    ++counts_.sequences;
+    if (!document.next_token) ++counts_.documents;
   }
   EndRow(used);
 }
@@ -123,6 +124,7 @@ PackedRows RowWriter::Finish() && {
 PackCounts& PackCounts::operator+=(const PackCounts& other) {
   batches += other.batches;
   rows += other.rows;
+  sequences += other.sequences;
   documents += other.documents;
   tokens += other.tokens;
   padding += other.padding;

@@ -17,7 +17,8 @@ namespace cpfeed {
 struct PackCounts {
   int64_t batches = 0;
   int64_t rows = 0;
-  int64_t documents = 0;     // Slots with tokens: a piece of a cut one counts.
+  int64_t sequences = 0;     // Slots of a document, or of a piece of one.
+  int64_t documents = 0;     // Those that end there: a cut one counts once.
   int64_t tokens = 0;        // Real ones, end tokens included.
   int64_t padding = 0;       // The other positions of the rows.
   int64_t label_tokens = 0;  // Labels that are not -100.

@@ -194,6 +194,8 @@ TEST(PackerTest, LongDocumentIsCutBehindTheShift) {
   EXPECT_THAT(Ids(batches->front()), ElementsAre(1, 2, 3, 4, 5, 0));
   EXPECT_THAT(Labels(batches->front()), ElementsAre(2, 3, 4, 5, kX, kX));
   EXPECT_THAT(batches->front().batch.seq_lens->values, ElementsAre(2, 2, 1));
+  EXPECT_EQ(batches->front().counts.sequences, 3);
+  EXPECT_EQ(batches->front().counts.documents, 1);
 }
 
 TEST(PackerTest, PieceOfADocumentGoesOnInTheNext) {
