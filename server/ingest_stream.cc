@@ -156,7 +156,8 @@ absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
       bytes.ok() ? BatchDigest(header) : bytes.status();
   if (!digest.ok()) {
     Refuse(header.sequence(), digest.status());
-    return absl::OkStatus();
+    // Of a header that makes no sense nobody knows what credit it took.
+    return host_->Refuse(connection_, bytes.value_or(0));
   }
   const absl::StatusOr<Admission> admission =
       host_->Admit(connection_, header.sequence(), *digest, *bytes,

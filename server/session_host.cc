@@ -83,6 +83,11 @@ absl::Status SessionHost::Reject(int64_t connection, int64_t sequence) {
   return Explain(status, connection);
 }
 
+absl::Status SessionHost::Refuse(int64_t connection, int64_t payload_bytes) {
+  absl::MutexLock lock(&mu_);
+  return Explain(session_.Refuse(connection, payload_bytes), connection);
+}
+
 absl::Status SessionHost::Finish(int64_t connection, int64_t num_batches) {
   absl::MutexLock lock(&mu_);
   auto published = session_.Finish(connection, num_batches);

@@ -59,6 +59,7 @@ class SessionHost {
   absl::Status Complete(int64_t connection, int64_t sequence,
                         int64_t cost_bytes, ConvertedBatch batch);
   absl::Status Reject(int64_t connection, int64_t sequence);
+  absl::Status Refuse(int64_t connection, int64_t payload_bytes);
   absl::Status Finish(int64_t connection, int64_t num_batches);
   void CloseProducer(int64_t connection);
   absl::StatusOr<int64_t> TakeGrant(int64_t connection);

@@ -1,0 +1,183 @@
+#include "client/cli/feed_command.h"
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/cli/command_status.h"
+#include "client/cli/json_values.h"
+#include "client/documents/batch_source.h"
+#include "client/feeder.h"
+#include "client/session_client.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/batch/packer_rows.h"
+
+namespace cpfeed {
+namespace {
+
+constexpr absl::Duration kReportEvery = absl::Seconds(2);
+
+// A line now and then, so that long work can be seen to go on.
+class Progress {
+ public:
+  explicit Progress(std::ostream& err)
+      : err_(err), next_(absl::Now() + kReportEvery) {}
+
+  void Report(int64_t steps, const PackCounts& counts) {
+    const absl::Time now = absl::Now();
+    if (now < next_) return;
+    next_ = now + kReportEvery;
+    err_ << absl::StrFormat(
+                "cpfeed feed: %d steps, %d documents, %.1f M tokens", steps,
+                counts.documents, 1e-6 * counts.tokens)
+         << std::endl;
+  }
+
+ private:
+  std::ostream& err_;
+  absl::Time next_;
+};
+
+absl::Status CheckOptions(const FeedOptions& options) {
+  if (options.session.empty()) {
+    return InvalidArgument(kBadOption, "--session must be given");
+  }
+  if (options.steps < 0) {
+    return InvalidArgument(
+        kBadOption,
+        absl::StrCat("--steps is ", options.steps, "; must not be negative"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CreateIfAsked(const std::shared_ptr<grpc::Channel>& channel,
+                           const FeedOptions& options) {
+  if (!options.create) return absl::OkStatus();
+  SessionFlags flags = options.session_flags;
+  flags.cp_size = static_cast<int>(options.pack.cp_size);
+  flags.padding_token_id = options.pack.padding_token_id.value_or(0);
+  CF_ASSIGN_OR_RETURN(const v1::CreateSessionRequest request,
+                      MakeCreateRequest(options.session, flags));
+  return CreateSession(channel, request).status();
+}
+
+absl::Status Restore(const FeedOptions& options, const Feeder& feeder,
+                     BatchSource& source) {
+  if (feeder.next_sequence() == 0) return absl::OkStatus();
+  if (!options.resume) {
+    return InvalidArgument(
+        kOutOfOrder, absl::StrCat("the session has ", feeder.next_sequence(),
+                                  " batches of producer ", options.producer,
+                                  "; use --resume to go on behind them"));
+  }
+  if (!feeder.producer_state()) {
+    return InvalidArgument(
+        kCursorMismatch,
+        "the batches in the session carry no state to go on from");
+  }
+  return source.Restore(*feeder.producer_state());
+}
+
+Json TotalsJson(int64_t steps, const PackCounts& counts) {
+  return {{"status", "OK"},
+          {"steps", steps},
+          {"documents", counts.documents},
+          {"tokens", counts.tokens},
+          {"padding_tokens", counts.padding}};
+}
+
+absl::StatusOr<Json> Feed(const FeedOptions& options, std::ostream& err) {
+  CF_RETURN_IF_ERROR(CheckOptions(options));
+  CF_ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> source,
+                      OpenBatchSource(options.pack));
+  const std::shared_ptr<grpc::Channel> channel = MakeChannel(options.server);
+  CF_RETURN_IF_ERROR(CreateIfAsked(channel, options));
+  CF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Feeder> feeder,
+      Feeder::Open(
+          channel,
+          {.session = absl::StrCat("sessions/", options.session),
+           .producer = options.producer,
+           .session_wait = absl::Seconds(options.session_wait_seconds)}));
+  CF_RETURN_IF_ERROR(Restore(options, *feeder, *source));
+  Progress progress(err);
+  int64_t steps = 0;
+  for (; options.steps == 0 || steps < options.steps; ++steps) {
+    CF_ASSIGN_OR_RETURN(const std::optional<SourceBatch> batch, source->Next());
+    if (!batch) break;
+    CF_RETURN_IF_ERROR(feeder->Put(
+        batch->batch,
+        {.batch_id = absl::StrCat("documents=", batch->counts.documents),
+         .producer_state = source->State(),
+         .data_epoch = batch->epoch}));
+    progress.Report(steps, source->totals());
+  }
+  CF_RETURN_IF_ERROR(feeder->Finish().status());
+  return TotalsJson(steps, source->totals());
+}
+
+}  // namespace
+
+int RunFeed(const FeedOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Json> totals = Feed(options, err);
+  if (!totals.ok()) {
+    if (options.json) {
+      out << ErrorJson(totals.status()).dump() << std::endl;
+    } else {
+      err << "cpfeed feed: " << totals.status().message() << std::endl;
+    }
+    return ExitStatusOf(totals.status());
+  }
+  if (options.json) {
+    out << totals->dump() << std::endl;
+  } else {
+    out << absl::StrFormat("fed %d steps: %d documents, %d tokens, %d padding",
+                           totals->at("steps").get<int64_t>(),
+                           totals->at("documents").get<int64_t>(),
+                           totals->at("tokens").get<int64_t>(),
+                           totals->at("padding_tokens").get<int64_t>())
+        << std::endl;
+  }
+  return kExitOk;
+}
+
+void RegisterFeed(CLI::App& app, std::function<int()>& run) {
+  auto options = std::make_shared<FeedOptions>();
+  CLI::App& command =
+      *app.add_subcommand("feed", "Pack documents and put them into a session");
+  command.add_option("--server", options->server,
+                     "The server, such as 127.0.0.1:8470");
+  command.add_option("--session", options->session, "The session's id")
+      ->required();
+  command.add_option("--producer", options->producer,
+                     "Which of the session's producers this is");
+  command.add_flag("--create", options->create,
+                   "Make the session, for --cp_size ranks, if it is not there");
+  command.add_flag("--resume", options->resume,
+                   "Go on behind the batches that the session has");
+  command.add_option("--steps", options->steps, "Stop after so many batches");
+  command.add_option("--session_wait", options->session_wait_seconds,
+                     "Seconds to wait for the session to be made");
+  command.add_flag("--json", options->json, "Print JSON");
+  AddPackFlags(command, options->pack);
+  AddSessionFlags(command, options->session_flags);
+  command.footer(
+      "Example:\n"
+      "  cpfeed feed --server 127.0.0.1:8470 --session train --create "
+      "--cp_size 4 --row_width 8192 docs/\n"
+      "Exit status: 0; 2 options, inputs or a batch are wrong; 1 other "
+      "failures, such as the server.");
+  command.callback([options, &run] {
+    run = [options] { return RunFeed(*options, std::cout, std::cerr); };
+  });
+}
+
+}  // namespace cpfeed
