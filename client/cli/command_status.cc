@@ -12,6 +12,11 @@ int ExitStatusOf(const absl::Status& status) {
       return kExitOk;
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kDataLoss:
       return kExitFailure;
     default:
       return kExitRefused;

@@ -14,7 +14,9 @@ inline constexpr int kExitFailure = 1;
 // Options or input are wrong, or a layout refuses them.
 inline constexpr int kExitRefused = 2;
 
-// INTERNAL and UNKNOWN are failures, other errors refusals.
+// What may work another time or is our own fault is a failure (INTERNAL,
+// UNKNOWN, UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED,
+// DATA_LOSS); other errors are refusals.
 int ExitStatusOf(const absl::Status& status);
 
 // {"status": "INVALID_ARGUMENT", "reason": "NOT_DIVISIBLE", "message": "..."}
