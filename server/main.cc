@@ -1,6 +1,7 @@
 // cpfeed_server: the service. All its flags are here.
 
 #include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdint>
@@ -110,6 +111,7 @@ absl::Status Run() {
   sigaddset(&stop_signals, SIGTERM);
   sigaddset(&stop_signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("cpfeed_server"));
   TuneAllocator();
   CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
   CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
