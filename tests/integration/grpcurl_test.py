@@ -87,7 +87,7 @@ class GrpcurlTest(unittest.TestCase):
         self.assertEqual(values["index"], ["1", "2", "5", "6"])
         self.assertEqual(values["cu_seqlens"], ["0", "4", "7"])
         self.assertEqual(values["cu_seqlens_padded"], ["0", "4", "8"])
-        self.assertEqual(shard["step"]["numLabelTokensGlobal"], "7")
+        self.assertEqual(shard["step"]["num_label_tokens_global"], "7")
 
     def test_wrong_batch_is_refused_with_its_reason(self):
         self.call("cpfeed.v1.SessionService/CreateSession", {
@@ -108,7 +108,7 @@ class GrpcurlTest(unittest.TestCase):
                           {"layout": "LAYOUT_CONTIGUOUS"}]})
         refused, planned = answer["plans"]
         self.assertIn("sequence 1: 6", refused["status"]["message"])
-        self.assertEqual(planned["metrics"]["maxTokens"], "7")
+        self.assertEqual(planned["metrics"]["max_tokens"], "7")
 
     def test_health_by_name(self):
         for service in ["", "readiness", "liveness", "startup",
