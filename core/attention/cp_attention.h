@@ -34,7 +34,7 @@ absl::Status ValidateAttention(const AttentionInputs& inputs,
 // give the same bits.
 //
 // All ranks of the group call it with their parts. Plans must be equal (see
-// core/comm/digest_agreement.h). Where a rank returns an error of its own, its
+// core/comm/agreement.h). Where a rank returns an error of its own, its
 // peers run into the group's timeout unless they have the same.
 //
 // Example: 2 ranks, HEAD_TAIL_PER_SEQUENCE, one sequence of 4. Rank 0 passes

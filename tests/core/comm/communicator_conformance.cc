@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/error.h"
+#include "core/comm/agreement.h"
 #include "core/comm/collectives.h"
-#include "core/comm/digest_agreement.h"
 #include "tests/testing/status_matchers.h"
 
 namespace cpfeed::testing {
@@ -208,6 +208,19 @@ TEST_P(CommunicatorConformanceTest, DifferentDigestsAreNamedOnEveryRank) {
     EXPECT_THAT(status, HasReason(kPlanMismatch));
     // The group itself is sound.
     EXPECT_THAT(Barrier(group), IsOk());
+  });
+}
+
+TEST_P(CommunicatorConformanceTest, DifferentStepsAreNamedOnEveryRank) {
+  RunRanks(3, [](Communicator& group) {
+    EXPECT_THAT(CheckStepAgreement(group, 7), IsOk());
+    const absl::Status status =
+        CheckStepAgreement(group, group.rank() == 2 ? -1 : 8);
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("step is the end on rank 2 and 8 on ranks "
+                                   "0, 1; must be equal")));
+    EXPECT_THAT(status, HasReason(kOutOfOrder));
   });
 }
 
