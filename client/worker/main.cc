@@ -1,0 +1,219 @@
+// cpfeed_worker: one rank of a context-parallel group. All its flags are here.
+
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/cli/command_status.h"
+#include "client/session_client.h"
+#include "client/shard_reader.h"
+#include "client/worker/attention_job.h"
+#include "client/worker/worker_environment.h"
+#include "core/attention/make_kv_exchange.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace cpfeed {
+namespace {
+
+struct Flags {
+  std::string job = "attention";
+  std::string server = "127.0.0.1:8470";
+  std::string session;
+  int consumer = 0;
+  std::string exchange = "ring";
+  std::optional<int64_t> steps;
+  std::string check;
+  std::string inject;
+  AttentionShape shape;
+  double tolerance = 1e-5;
+  double timeout_seconds = 60;
+  int threads = 1;
+  bool json = false;
+};
+
+constexpr char kFooter[] =
+    "A launcher such as torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and\n"
+    "MASTER_PORT; without them the worker is a group of one rank. Its rank in\n"
+    "the world is its context-parallel rank.\n\n"
+    "Rank 0 prints a line for each step.\n\n"
+    "Examples:\n"
+    "  cpfeed_worker --session demo --steps 20\n"
+    "  torchrun --nproc-per-node 4 --no-python cpfeed_worker --session demo "
+    "\\\n"
+    "      --exchange allgather --check batches.jsonl --json\n\n"
+    "Exit status: 0; 2 where flags are wrong; 1 where something failed, such\n"
+    "as the comparison.";
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--job", flags.job, "What to run")
+      ->check(CLI::IsMember({"attention"}))
+      ->capture_default_str();
+  app.add_option("--server", flags.server, "Address of the server")
+      ->envname("CPFEED_SERVER")
+      ->capture_default_str();
+  app.add_option("--session", flags.session,
+                 "Whose shards to read: demo, or sessions/demo")
+      ->envname("CPFEED_SESSION")
+      ->required();
+  app.add_option("--consumer", flags.consumer, "Number within the rank")
+      ->capture_default_str();
+  app.add_option("--exchange", flags.exchange,
+                 "How keys and values get to the ranks: ring or allgather")
+      ->capture_default_str();
+  app.add_option("--steps", flags.steps,
+                 "How many steps; default: to the end of the data")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--check", flags.check,
+                 "Compare each step with one device, for the batches in this "
+                 "file of `cpfeed pack`; read by rank 0")
+      ->type_name("FILE");
+  app.add_option("--tolerance", flags.tolerance,
+                 "Largest difference that passes")
+      ->capture_default_str();
+  app.add_option("--inject", flags.inject,
+                 "Put in a fault, to see that it is found: swap, drop or "
+                 "stale_kv");
+  app.add_option("--num_heads", flags.shape.num_heads, "Query heads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--num_kv_heads", flags.shape.num_kv_heads,
+                 "Heads of keys and values; divides the query heads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--head_dim", flags.shape.head_dim, "Components of a head")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--timeout", flags.timeout_seconds,
+                 "Seconds to wait for the session and for other ranks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "Compute threads of this rank")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_flag("--json", flags.json, "Print JSON, a line for each step");
+  app.footer(kFooter);
+}
+
+std::optional<std::string> Getenv(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+void PrintStep(const Flags& flags, const StepReport& report) {
+  std::cout << (flags.json ? StepReportJson(report) : StepReportText(report))
+            << std::endl;
+}
+
+void PrintSummary(const Flags& flags, const JobSummary& summary, int ranks) {
+  if (flags.json) {
+    nlohmann::ordered_json json = {
+        {"status", "OK"}, {"steps", summary.steps}, {"ranks", ranks}};
+    if (!flags.check.empty()) json["max_difference"] = summary.max_difference;
+    std::cout << json.dump() << std::endl;
+    return;
+  }
+  std::cout << "OK: " << summary.steps << " steps, " << ranks << " ranks";
+  if (!flags.check.empty()) {
+    std::cout << ", max difference " << summary.max_difference;
+  }
+  std::cout << std::endl;
+}
+
+absl::StatusOr<AttentionJobOptions> JobOptions(const Flags& flags) {
+  if (flags.shape.num_heads % flags.shape.num_kv_heads != 0) {
+    return InvalidArgument(
+        kBadOption, absl::StrCat("--num_heads=", flags.shape.num_heads,
+                                 "; must be a multiple of --num_kv_heads=",
+                                 flags.shape.num_kv_heads));
+  }
+  AttentionJobOptions options;
+  options.shape = flags.shape;
+  options.num_steps = flags.steps;
+  options.tolerance = flags.tolerance;
+  options.check = !flags.check.empty();
+  CF_ASSIGN_OR_RETURN(options.fault, ParseFault(flags.inject));
+  if (options.fault != Fault::kNone &&
+      (!options.check || (flags.steps && *flags.steps < 2))) {
+    return InvalidArgument(kBadOption,
+                           "--inject strikes at the second step; needs --check "
+                           "and at least 2 steps");
+  }
+  return options;
+}
+
+absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
+  at::set_num_threads(flags.threads);
+  CF_ASSIGN_OR_RETURN(AttentionJobOptions options, JobOptions(flags));
+  CF_ASSIGN_OR_RETURN(const auto exchange, MakeKvExchange(flags.exchange));
+  std::optional<ExpectedBatches> expected;
+  if (options.check && environment.rank == 0) {
+    CF_ASSIGN_OR_RETURN(expected, ExpectedBatches::Open(flags.check));
+    options.expected = &*expected;
+  }
+  options.on_step = [&](const StepReport& report) { PrintStep(flags, report); };
+  const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
+  CF_ASSIGN_OR_RETURN(const auto group, JoinWorkers(environment, timeout));
+  CF_ASSIGN_OR_RETURN(
+      auto reader,
+      ShardReader::Attach(
+          MakeChannel(flags.server),
+          {.session = absl::StartsWith(flags.session, "sessions/")
+                          ? flags.session
+                          : absl::StrCat("sessions/", flags.session),
+           .cp_rank = environment.rank,
+           .consumer = flags.consumer,
+           .cp_size = environment.world_size,
+           .session_wait = timeout}));
+  if (environment.rank == 0 && !flags.json) {
+    std::cout << StepReportHeadings() << std::endl;
+  }
+  CF_ASSIGN_OR_RETURN(
+      const JobSummary summary,
+      RunAttentionJob(options, *exchange, StepsOf(std::move(reader)), *group));
+  if (environment.rank == 0) {
+    PrintSummary(flags, summary, environment.world_size);
+  }
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Runs a job on one rank's shards of every step.",
+               "cpfeed_worker");
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitRefused;
+  }
+  const auto environment = ReadWorkerEnvironment(Getenv);
+  const absl::Status status =
+      environment.ok() ? Run(flags, *environment) : environment.status();
+  if (status.ok()) return kExitOk;
+  const int rank = environment.ok() ? environment->rank : 0;
+  if (flags.json && rank == 0) {
+    std::cout << ErrorJson(status).dump() << std::endl;
+  }
+  std::cerr << "cpfeed_worker: rank " << rank << ": " << status.message()
+            << std::endl;
+  return absl::IsInvalidArgument(status) ? kExitRefused : kExitFailure;
+}
+
+}  // namespace
+}  // namespace cpfeed
+
+int main(int argc, char** argv) { return cpfeed::Main(argc, argv); }

@@ -1,0 +1,50 @@
+// What a launcher such as torchrun tells a worker.
+
+#ifndef CPFEED_CLIENT_WORKER_WORKER_ENVIRONMENT_H_
+#define CPFEED_CLIENT_WORKER_WORKER_ENVIRONMENT_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/comm/communicator.h"
+
+namespace cpfeed {
+
+// The value of an environment variable, if it is set.
+using Environment =
+    std::function<std::optional<std::string>(const std::string& name)>;
+
+struct WorkerEnvironment {
+  int rank = 0;                           // RANK
+  int world_size = 1;                     // WORLD_SIZE
+  std::string master_addr = "127.0.0.1";  // MASTER_ADDR
+  int master_port = 29500;                // MASTER_PORT
+  // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store; else rank 0
+  // does.
+  bool agent_store = false;
+  int restart = 0;             // TORCHELASTIC_RESTART_COUNT
+  std::string interface_name;  // GLOO_SOCKET_IFNAME
+};
+
+// Variables that are not set keep the defaults above: one rank.
+//
+// Errors:
+//   INVALID_ARGUMENT  A number is none or out of range; the message names the
+//                     variable.
+absl::StatusOr<WorkerEnvironment> ReadWorkerEnvironment(
+    const Environment& environment);
+
+// Joins the group of all ranks: over Gloo, but for a single rank. Groups of
+// different restarts have different names.
+//
+// Errors: those of RendezvousStore::Open and JoinGlooGroup.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(
+    const WorkerEnvironment& environment, absl::Duration timeout);
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_CLIENT_WORKER_WORKER_ENVIRONMENT_H_
