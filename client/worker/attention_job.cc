@@ -1,6 +1,7 @@
 #include "client/worker/attention_job.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/comm/agreement.h"
+#include "core/comm/collectives.h"
 
 namespace cpfeed {
 namespace {
@@ -42,6 +44,7 @@ class AttentionJob {
            summary_.steps >= 1;
   }
 
+  absl::Status AgreeOnCheck();
   absl::StatusOr<std::optional<WorkerStep>> NextStep();
   absl::Status RunStep(int64_t step, StepShard shard);
   absl::StatusOr<std::vector<ChunkQkv>> StepQkv(StepShard& shard);
@@ -54,6 +57,7 @@ class AttentionJob {
   const KvExchange& exchange_;
   const StepSource source_;
   Communicator& group_;
+  bool check_ = false;  // Rank 0 compares.
   JobSummary summary_;
   std::optional<int64_t> due_;      // The step that must come next.
   bool dropped_ = false;            // Fault::kDrop has struck.
@@ -115,7 +119,7 @@ absl::Status AttentionJob::RunStep(int64_t step, StepShard shard) {
 absl::Status AttentionJob::Check(const StepShard& shard,
                                  const std::vector<at::Tensor>& outputs,
                                  StepReport& report) {
-  if (!options_.check) return absl::OkStatus();
+  if (!check_) return absl::OkStatus();
   const int64_t row_width = options_.shape.num_heads * options_.shape.head_dim;
   std::vector<ChunkOutputs> chunks;
   for (size_t c = 0; c < outputs.size(); ++c) {
@@ -151,7 +155,7 @@ absl::Status AttentionJob::CheckEnd(int64_t next_step) {
         absl::StrCat("data ended after ", summary_.steps, " steps; must be ",
                      *options_.num_steps));
   }
-  if (group_.rank() != 0 || !options_.check || options_.num_steps) {
+  if (group_.rank() != 0 || !check_ || options_.num_steps) {
     return absl::OkStatus();
   }
   CF_ASSIGN_OR_RETURN(const auto more, options_.expected->Read(next_step));
@@ -160,9 +164,17 @@ absl::Status AttentionJob::CheckEnd(int64_t next_step) {
       "data ended after step ", next_step - 1, "; batches were fed behind it"));
 }
 
+absl::Status AttentionJob::AgreeOnCheck() {
+  int64_t wanted = group_.rank() == 0 && options_.expected != nullptr ? 1 : 0;
+  CF_RETURN_IF_ERROR(
+      AllReduce(group_, DType::kInt64, ReduceOp::kMax,
+                {reinterpret_cast<std::byte*>(&wanted), sizeof(wanted)}));
+  check_ = wanted != 0;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobSummary> AttentionJob::Run() {
-  CF_CHECK(!options_.check || group_.rank() != 0 ||
-           options_.expected != nullptr);
+  CF_RETURN_IF_ERROR(AgreeOnCheck());
   while (!options_.num_steps || summary_.steps < *options_.num_steps) {
     CF_ASSIGN_OR_RETURN(std::optional<WorkerStep> step, NextStep());
     CF_RETURN_IF_ERROR(CheckStepAgreement(group_, step ? step->step : -1));

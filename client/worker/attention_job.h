@@ -25,9 +25,8 @@ struct AttentionJobOptions {
   std::optional<int64_t> num_steps;
   double tolerance = 1e-5;  // Largest difference that passes.
   Fault fault = Fault::kNone;
-  // Whether rank 0 compares the outputs with what one device gives for the
-  // `expected` batches, which rank 0 alone has. Not owned.
-  bool check = false;
+  // If rank 0 has these, it compares the outputs with what one device gives for
+  // them; the other ranks need not. Not owned.
   ExpectedBatches* expected = nullptr;
   // Told of each step, at rank 0 only.
   std::function<void(const StepReport&)> on_step;

@@ -54,8 +54,8 @@ constexpr char kFooter[] =
     "  torchrun --nproc-per-node 4 --no-python cpfeed_worker --session demo "
     "\\\n"
     "      --exchange allgather --check batches.jsonl --json\n\n"
-    "Exit status: 0; 2 where flags are wrong; 1 where something failed, such\n"
-    "as the comparison.";
+    "Exit status: 0; 2 where flags are wrong, or the exchange cannot do the\n"
+    "layout; 1 where something failed, such as the comparison.";
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--job", flags.job, "What to run")
@@ -78,7 +78,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--check", flags.check,
                  "Compare each step with one device, for the batches in this "
-                 "file of `cpfeed pack`; read by rank 0")
+                 "file of `cpfeed pack`; rank 0 reads it, the others need "
+                 "not know")
       ->type_name("FILE");
   app.add_option("--tolerance", flags.tolerance,
                  "Largest difference that passes")
@@ -144,13 +145,13 @@ absl::StatusOr<AttentionJobOptions> JobOptions(const Flags& flags) {
   options.shape = flags.shape;
   options.num_steps = flags.steps;
   options.tolerance = flags.tolerance;
-  options.check = !flags.check.empty();
   CF_ASSIGN_OR_RETURN(options.fault, ParseFault(flags.inject));
-  if (options.fault != Fault::kNone &&
-      (!options.check || (flags.steps && *flags.steps < 2))) {
-    return InvalidArgument(kBadOption,
-                           "--inject strikes at the second step; needs --check "
-                           "and at least 2 steps");
+  if (options.fault != Fault::kNone && flags.steps && *flags.steps < 2) {
+    return InvalidArgument(
+        kBadOption,
+        absl::StrCat("--steps=", *flags.steps,
+                     "; must be at least 2, as --inject strikes at the "
+                     "second"));
   }
   return options;
 }
@@ -159,8 +160,14 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
   at::set_num_threads(flags.threads);
   CF_ASSIGN_OR_RETURN(AttentionJobOptions options, JobOptions(flags));
   CF_ASSIGN_OR_RETURN(const auto exchange, MakeKvExchange(flags.exchange));
+  if (options.fault != Fault::kNone && environment.rank == 0 &&
+      flags.check.empty()) {
+    return InvalidArgument(kBadOption,
+                           "--inject is set without --check; nothing would "
+                           "find the fault");
+  }
   std::optional<ExpectedBatches> expected;
-  if (options.check && environment.rank == 0) {
+  if (!flags.check.empty() && environment.rank == 0) {
     CF_ASSIGN_OR_RETURN(expected, ExpectedBatches::Open(flags.check));
     options.expected = &*expected;
   }
@@ -208,9 +215,13 @@ int Main(int argc, char** argv) {
   if (flags.json && rank == 0) {
     std::cout << ErrorJson(status).dump() << std::endl;
   }
-  std::cerr << "cpfeed_worker: rank " << rank << ": " << status.message()
-            << std::endl;
-  return absl::IsInvalidArgument(status) ? kExitRefused : kExitFailure;
+  // In one piece: several ranks may share the stream.
+  std::cerr << absl::StrCat("cpfeed_worker: rank ", rank, ": ",
+                            status.message(), "\n")
+            << std::flush;
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)
+             ? kExitRefused
+             : kExitFailure;
 }
 
 }  // namespace

@@ -36,11 +36,15 @@ struct Part {
   c10::intrusive_ptr<c10d::Work> work;
 };
 
+// The first line of the error, without the place in Gloo's source before it.
 std::string WhatOf(const std::exception& error) {
   const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
   std::string what =
       c10_error != nullptr ? c10_error->what_without_backtrace() : error.what();
-  return what.substr(0, what.find('\n'));
+  what = what.substr(0, what.find('\n'));
+  const size_t place_end = what.find("] ");
+  if (what[0] != '[' || place_end == std::string::npos) return what;
+  return what.substr(place_end + 2);
 }
 
 // The bytes as a tensor; c10d takes nothing else.

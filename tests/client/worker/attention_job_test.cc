@@ -65,8 +65,7 @@ void Job::Run() {
   for (int rank = 0; rank < cp_size; ++rank) {
     ranks.emplace_back([&, rank] {
       at::set_num_threads(1);
-      AttentionJobOptions options{
-          .num_steps = num_steps, .fault = fault, .check = true};
+      AttentionJobOptions options{.num_steps = num_steps, .fault = fault};
       if (rank == 0) options.expected = &*expected;
       options.on_step = [&](const StepReport& report) {
         reports.push_back(report);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +12,7 @@
 #include "core/plan/shard_plan.h"
 #include "tests/core/attention/attention_problem.h"
 #include "tests/core/plan/packs.h"
+#include "tests/testing/golden.h"
 #include "tests/testing/status_matchers.h"
 
 namespace cpfeed::testing {
@@ -57,20 +57,13 @@ AttentionProblem ProblemOf(const json& item) {
       .v = NumbersOf(item["v"])};
 }
 
-std::vector<json> AllCases() {
-  std::ifstream file("tests/testdata/attention.json");
-  const json document = json::parse(file);
-  return document["cases"];
-}
-
 // The answers have 12 digits. The inputs have 6 decimals, so bfloat16 rounds
 // them too.
 class AttentionGoldenTest : public ::testing::TestWithParam<json> {};
 
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionGoldenTest,
-                         ::testing::ValuesIn(AllCases()), [](const auto& info) {
-                           return info.param["id"].template get<std::string>();
-                         });
+                         ::testing::ValuesIn(GoldenCases("attention.json")),
+                         GoldenId);
 
 TEST_P(AttentionGoldenTest, DenseReferenceAgrees) {
   const AttentionAnswer answer = DenseAnswer(ProblemOf(GetParam()));
