@@ -186,6 +186,14 @@ absl::Status IngestStream::OnChunk(const v1::PayloadChunk& chunk,
     if (dropping_) return absl::OkStatus();
     return Broken("a chunk comes without a batch");
   }
+  const int64_t most = host_->spec().max_message_bytes;
+  if (payload.size() > most) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, kMessageTooLarge,
+        absl::StrCat(
+            "chunk has ", payload.size(),
+            " bytes; must be at most limits.max_message_bytes = ", most));
+  }
   if (chunk.offset() != received_.size() ||
       payload.size() > expected_bytes_ - received_.size()) {
     return Broken(absl::StrCat(
