@@ -83,8 +83,8 @@ absl::StatusOr<MegatronIndex> MegatronIndex::Parse(absl::string_view contents,
   const std::optional<int64_t> bytes = ArrayBytes(sequences, entries);
   const int64_t available = size - kHeaderBytes;
   // With or without the modes.
-  if (!bytes || (*bytes != available &&
-                 *bytes + static_cast<int64_t>(sequences) != available)) {
+  if (!bytes || (available != *bytes &&
+                 available - *bytes != static_cast<int64_t>(sequences))) {
     return Malformed(absl::StrCat(
         "index of ", sequences, " sequences and ", entries,
         " entries of documents must have ",

@@ -180,6 +180,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view contents) {
   if (rank == 2 && *dict.fortran_order) {
     return Malformed("array is in Fortran order; must be in C order");
   }
+  if (rank == 2 && header.shape[0] > 0 && header.shape[1] == 0) {
+    return Malformed(absl::StrCat("array of shape (", header.shape[0],
+                                  ", 0) has rows without tokens"));
+  }
   std::optional<int64_t> bytes = IntegerSize(header.type);
   for (const int64_t size : header.shape) {
     if (bytes) bytes = CheckedMul(*bytes, size);

@@ -137,6 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
          "behind its header, or one more for each sequence; file has 47"},
         {"TooLong", GoodIndex() + "x", "file has 49"},
         {"HugeCount", With(GoodIndex(), 25, '\x7f'), "must have over 2^63"},
+        {"HugeCountThatFits", With(GoodIndex(), 25, '\x0a'),
+         "must have 8646911284551352368 bytes"},
         {"NoDocumentIndex", MegatronIdx(4, {}, {}, {}), "has 0 entries"},
         {"OutsideBin", MegatronIdx(4, {2, 2}, {0, 8}, {0, 1, 2}),
          "sequence 1 has 2 tokens from byte 8; must lie inside the 12 bytes"},

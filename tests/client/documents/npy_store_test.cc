@@ -108,6 +108,8 @@ INSTANTIATE_TEST_SUITE_P(
          "a size below 2^63"},
         {"Overflow", Npy(Dict("<i8", "(4611686018427387904, 4)"), ""),
          "needs over 2^63 bytes; file has 0"},
+        {"EmptyRows", Npy(Dict("<i4", "(4611686018427387904, 0)"), ""),
+         "shape (4611686018427387904, 0) has rows without tokens"},
         {"CutOff", Npy(Dict("<i4", "(2,)"), "abcd"),
          "shape (2) needs 8 bytes; file has 4"},
         {"TooLong", Npy(Dict("<i4", "(1,)"), "abcde"),
