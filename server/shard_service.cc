@@ -19,14 +19,6 @@ namespace {
 // Numbers as text take more than bytes do; so that both stay below the cap.
 constexpr int64_t kMaxResultBytes = kMaxGrpcMessageBytes / 2;
 
-// The axis of the local rows: where a token tensor has num_tokens.
-int TokenAxis(const Tensor& tensor, int64_t num_tokens) {
-  for (size_t i = 0; i < tensor.shape.size(); ++i) {
-    if (tensor.shape[i] == num_tokens) return static_cast<int>(i);
-  }
-  return 0;
-}
-
 absl::StatusOr<v1::ShardChunk> ChunkOf(const v1::ShardHeader& header,
                                        const Buffer& payload,
                                        const v1::GetShardRequest& request) {
@@ -41,8 +33,7 @@ absl::StatusOr<v1::ShardChunk> ChunkOf(const v1::ShardHeader& header,
   int64_t total = 0;
   for (NamedTensor& named : tensors) {
     if (!IsShardDescription(named.name)) {
-      named.tensor =
-          TokenRange(named.tensor, TokenAxis(named.tensor, rows), begin, end);
+      named.tensor = TokenRange(named.tensor, named.token_axis, begin, end);
     }
     total += named.tensor.bytes.size();
     if (total > kMaxResultBytes) {

@@ -218,7 +218,9 @@ class CpuShardExecutor final : public ShardExecutor {
       shard.tensors.reserve(batch.tensors.size());
       for (const ThdTensor& tensor : batch.tensors) {
         shard.tensors.push_back(
-            {.name = tensor.name, .tensor = Cut(context, tensor)});
+            {.name = tensor.name,
+             .tensor = Cut(context, tensor),
+             .token_axis = static_cast<int>(tensor.outer.size())});
         if (tensor.fill == PadFill::kIgnoreLabel) {
           shard.num_label_tokens =
               CountLabelTokens(shard.tensors.back().tensor);

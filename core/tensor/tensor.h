@@ -55,6 +55,7 @@ struct Tensor {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  int token_axis = 0;  // Of a shard's token tensors: the axis of its rows.
 };
 
 // Checks that dtype and shape are sane and give just the size of the bytes.

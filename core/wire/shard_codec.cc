@@ -75,7 +75,10 @@ void EncodeShard(const Shard& shard, v1::ShardHeader& header, Buffer& payload) {
   add(kSegments, SegmentsTensor(shard.plan->ranks[shard.cp_rank].segments));
   add(kLocalCuSeqlens, Int32(shard.local.cu_seqlens));
   add(kLocalCuSeqlensPadded, Int32(shard.local.cu_seqlens_padded));
-  for (const NamedTensor& named : shard.tensors) add(named.name, named.tensor);
+  for (const NamedTensor& named : shard.tensors) {
+    add(named.name, named.tensor);
+    specs.Mutable(specs.size() - 1)->set_token_axis(named.token_axis);
+  }
 }
 
 int64_t SpecBytes(const v1::TensorSpec& spec) {

@@ -1,5 +1,6 @@
 #include "core/wire/tensor_codec.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,13 @@ absl::StatusOr<int64_t> CheckSpec(const v1::TensorSpec& spec) {
         kShapeMismatch,
         absl::StrCat("has ", spec.shape_size(), " dimensions; must be at most ",
                      kMaxDimensions));
+  }
+  if (spec.token_axis() < 0 ||
+      spec.token_axis() >= std::max(spec.shape_size(), 1)) {
+    return InvalidArgument(
+        kShapeMismatch,
+        absl::StrCat("token_axis is ", spec.token_axis(), "; must be below ",
+                     std::max(spec.shape_size(), 1)));
   }
   return NumBytes(DTypeOfSpec(spec), Dims(spec));
 }
@@ -137,7 +145,9 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const TensorSpecs& specs,
                                     absl::Hex(tensor.bytes.Checksum()),
                                     "; must be ", absl::Hex(spec.checksum())));
     }
-    tensors.push_back({.name = spec.name(), .tensor = std::move(tensor)});
+    tensors.push_back({.name = spec.name(),
+                       .tensor = std::move(tensor),
+                       .token_axis = spec.token_axis()});
     offset += bytes;
   }
   if (offset != payload.size()) {
