@@ -8,6 +8,7 @@
 #include "core/base/status_macros.h"
 #include "core/batch/packed_lengths.h"
 #include "core/batch/parity.h"
+#include "core/plan/layout.h"
 #include "core/plan/layout_spec.h"
 #include "core/plan/shard_plan.h"
 #include "core/thd/parity_tensors.h"
@@ -64,12 +65,15 @@ int64_t ParitySlots::WidestSlot() const {
 }
 
 absl::Status CheckParityRank(ParityRank rank) {
-  if (rank.cp_size >= 1 && rank.cp_rank >= 0 && rank.cp_rank < rank.cp_size) {
+  if (rank.cp_size >= 1 && rank.cp_size <= kMaxCpSize && rank.cp_rank >= 0 &&
+      rank.cp_rank < rank.cp_size) {
     return absl::OkStatus();
   }
   return InvalidArgument(
-      kBadOption, absl::StrCat("cp_rank is ", rank.cp_rank, " of cp_size ",
-                               rank.cp_size, "; must be in [0, cp_size)"));
+      kBadOption,
+      absl::StrCat("cp_rank is ", rank.cp_rank, " of cp_size ", rank.cp_size,
+                   "; must be in [0, cp_size), cp_size in [1, ", kMaxCpSize,
+                   "]"));
 }
 
 absl::StatusOr<ParitySlots> ReadParitySlots(const ParityDict& chunk,
