@@ -143,7 +143,7 @@ class RandomEvents {
       return;
     }
     if (feed.connection == 0 || OneIn(60)) return OpenProducer(p);
-    feed.credit += session_.TakeGrant(feed.connection);
+    feed.credit += *session_.TakeGrant(feed.connection);
     switch (Uniform(0, 9)) {
       case 0:
         if (OneIn(8)) return CloseProducer(p);
