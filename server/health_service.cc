@@ -41,6 +41,11 @@ std::optional<HealthServiceImpl::Status> HealthServiceImpl::Look(
   return serving(state_ == ServingState::kReady);
 }
 
+HealthServiceImpl::Status HealthServiceImpl::LookOrUnknown(
+    const std::string& service) const {
+  return Look(service).value_or(HealthCheckResponse::SERVICE_UNKNOWN);
+}
+
 grpc::Status HealthServiceImpl::Check(
     grpc::ServerContext*, const grpc::health::v1::HealthCheckRequest* request,
     HealthCheckResponse* response) {
@@ -62,18 +67,14 @@ grpc::Status HealthServiceImpl::Watch(
     Status now;
     {
       absl::MutexLock lock(&mu_);
-      const auto look = [&] {
-        return Look(request->service())
-            .value_or(HealthCheckResponse::SERVICE_UNKNOWN);
-      };
-      while (!stopped_ && look() == told) {
+      while (!stopped_ && LookOrUnknown(request->service()) == told) {
         changed_.WaitWithTimeout(&mu_, kPollInterval);
         if (context->IsCancelled()) return grpc::Status::CANCELLED;
       }
       if (stopped_) {
         return grpc::Status(grpc::StatusCode::UNAVAILABLE, "server stops");
       }
-      now = look();
+      now = LookOrUnknown(request->service());
     }
     HealthCheckResponse response;
     response.set_status(now);

@@ -44,6 +44,8 @@ class HealthServiceImpl final : public grpc::health::v1::Health::Service {
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
   std::optional<Status> Look(const std::string& service) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Status LookOrUnknown(const std::string& service) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Mutex mu_;
   absl::CondVar changed_;
