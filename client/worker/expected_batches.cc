@@ -19,8 +19,11 @@ absl::StatusOr<Rows> ReadRows(const json& batch, const std::string& name) {
     return InvalidArgument(kBatchMalformed,
                            absl::StrCat(name, " must be ", rule));
   };
-  if (!batch[name].is_array()) return malformed("a list of rows");
-  for (const json& row : batch[name]) {
+  const auto list = batch.find(name);
+  if (list == batch.end() || !list->is_array()) {
+    return malformed("a list of rows");
+  }
+  for (const json& row : *list) {
     if (!row.is_array()) return malformed("a list of rows");
     rows.emplace_back();
     for (const json& value : row) {
