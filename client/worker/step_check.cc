@@ -117,7 +117,7 @@ absl::StatusOr<double> CheckDocument(
         "document ", number, " has ", tokens,
         " tokens; the one that was fed has ", document.tokens.size()));
   }
-  const auto difference =
+  auto difference =
       CompareDocument(rows, begin, OneDeviceOutput(document, shape),
                       shape.num_heads * shape.head_dim);
   if (difference.ok()) return difference;
