@@ -157,7 +157,7 @@ void FillCounting(DType dtype, int64_t value, int64_t count,
 
 int64_t ReadElement(const Buffer& source, int64_t offset, DType dtype) {
   std::byte bytes[8];
-  FragmentCursor(source).Copy(offset, ItemSize(dtype), bytes);
+  source.CopyRange(offset, ItemSize(dtype), bytes);
   switch (ItemSize(dtype)) {
     case 1:
       return dtype == DType::kInt8 ? Load<int8_t>(bytes) : Load<uint8_t>(bytes);

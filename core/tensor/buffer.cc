@@ -57,22 +57,40 @@ void Buffer::Append(const Buffer& other) {
   for (const Fragment& fragment : other.fragments_) Append(fragment);
 }
 
-Buffer Buffer::Slice(int64_t offset, int64_t size) const {
+template <class Use>
+void Buffer::ForEachPiece(int64_t offset, int64_t size, Use use) const {
   CF_CHECK(offset >= 0 && size >= 0 && offset <= size_ - size);
-  Buffer slice;
   size_t i =
       std::upper_bound(ends_.begin(), ends_.end(), offset) - ends_.begin();
   while (size > 0) {
     const Fragment& whole = fragments_[i];
     const int64_t skipped = offset - (ends_[i] - whole.size);
     const int64_t taken = std::min(size, whole.size - skipped);
-    slice.Append(Fragment{
-        .owner = whole.owner, .data = whole.data + skipped, .size = taken});
+    use(whole, whole.data + skipped, taken);
     offset += taken;
     size -= taken;
     ++i;
   }
+}
+
+Buffer Buffer::Slice(int64_t offset, int64_t size) const {
+  Buffer slice;
+  ForEachPiece(
+      offset, size,
+      [&](const Fragment& whole, const std::byte* data, int64_t taken) {
+        slice.Append(
+            Fragment{.owner = whole.owner, .data = data, .size = taken});
+      });
   return slice;
+}
+
+void Buffer::CopyRange(int64_t offset, int64_t size, void* out) const {
+  auto* to = static_cast<std::byte*>(out);
+  ForEachPiece(offset, size,
+               [&](const Fragment&, const std::byte* data, int64_t taken) {
+                 std::memcpy(to, data, static_cast<size_t>(taken));
+                 to += taken;
+               });
 }
 
 void Buffer::CopyTo(void* out) const {

@@ -60,6 +60,9 @@ class Buffer {
   // Writes all bytes to `out`.
   void CopyTo(void* out) const;
 
+  // Writes bytes [offset, offset + size) to `out`. The range must lie inside.
+  void CopyRange(int64_t offset, int64_t size, void* out) const;
+
   // Itself where it is one fragment (or none) aligned to `alignment`, else a
   // copy that is.
   Buffer Contiguous(int64_t alignment = 16) const;
@@ -71,6 +74,10 @@ class Buffer {
   uint64_t Checksum() const;
 
  private:
+  // Calls use(fragment, data, size) for each piece of [offset, offset + size).
+  template <class Use>
+  void ForEachPiece(int64_t offset, int64_t size, Use use) const;
+
   std::vector<Fragment> fragments_;
   std::vector<int64_t> ends_;  // Offset behind each fragment.
   int64_t size_ = 0;

@@ -39,8 +39,8 @@ struct Tensor {
   template <class T>
   absl::Span<const T> Values() const {
     CF_CHECK(dtype == DTypeOf<T>());
-    return {reinterpret_cast<const T*>(bytes.data()),
-            static_cast<size_t>(bytes.size() / sizeof(T))};
+    return absl::MakeConstSpan(reinterpret_cast<const T*>(bytes.data()),
+                               static_cast<size_t>(bytes.size() / sizeof(T)));
   }
 
   // The elements as int64, whatever the integer dtype (bool counts as one) and

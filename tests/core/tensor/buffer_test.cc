@@ -162,6 +162,9 @@ TEST(BufferTest, SlicesAreThoseOfTheBytes) {
       const int64_t length = random() % (size - begin + 1);
       const Buffer slice = buffer.Slice(begin, length);
       ASSERT_EQ(StringOf(slice), bytes.substr(begin, length));
+      std::string copy(length, '\0');
+      buffer.CopyRange(begin, length, copy.data());
+      ASSERT_EQ(copy, bytes.substr(begin, length));
       ASSERT_EQ(slice.Checksum(), Digest(bytes.data() + begin, length));
       const int64_t inner = random() % (length + 1);
       ASSERT_EQ(StringOf(slice.Slice(inner, length - inner)),

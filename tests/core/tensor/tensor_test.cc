@@ -43,6 +43,8 @@ TEST(TensorTest, ValuesAreThoseGiven) {
   EXPECT_EQ(tensor.dtype, DType::kInt32);
   EXPECT_THAT(tensor.Values<int32_t>(), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(Tensor::FromVector<float>({0}, {}).Values<float>(), IsEmpty());
+  EXPECT_THAT(TensorOf<uint8_t>(DType::kBool, {1, 0}).Values<bool>(),
+              ElementsAre(true, false));
 }
 
 TEST(TensorDeathTest, ValuesOfAnotherTypeAreABrokenInvariant) {
