@@ -40,6 +40,7 @@ absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
   steps.reserve(shards.size());
   for (size_t rank = 0; rank < shards.size(); ++rank) {
     steps.push_back(EncodeStep(shards[rank], static_cast<int>(rank)));
+    CF_RETURN_IF_ERROR(CheckStepHeader(steps.back().header));
   }
   return steps;
 }

@@ -16,12 +16,29 @@
 namespace cpfeed {
 namespace {
 
-// Names that a shard gives to what it computes itself.
+// Names of what a batch or a shard holds besides extra tensors.
 constexpr absl::string_view kReservedNames[] = {
-    "input_ids",    "labels",     "position_ids",      "attention_mask",
-    "padding_mask", "seq_lens",   "seq_lens_padded",   "cu_seqlens",
-    "index",        "segments",   "cu_seqlens_padded", "source_index",
-    "num_chunks",   "max_seqlen", "max_seqlen_padded", "num_label_tokens",
+    "attention_mask",
+    "cu_seqlens",
+    "cu_seqlens_padded",
+    "index",
+    "input_ids",
+    "labels",
+    "local_cu_seqlens",
+    "local_cu_seqlens_padded",
+    "max_seqlen",
+    "max_seqlen_padded",
+    "num_chunks",
+    "num_label_tokens",
+    "padding_mask",
+    "position_ids",
+    "segments",
+    "seq_lens",
+    "seq_lens_padded",
+    "sequences_per_row",
+    "sequences_per_row_padded",
+    "source_index",
+    "source_lengths",
 };
 
 absl::Status CheckNoEmptyAxis(absl::string_view name, const Tensor& tensor) {

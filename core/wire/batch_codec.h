@@ -16,6 +16,9 @@ namespace cpfeed {
 // The most bytes of a producer's own state.
 inline constexpr int64_t kMaxProducerStateBytes = 64 << 10;
 
+// The most bytes of a batch_id: it comes back in the header of every shard.
+inline constexpr int64_t kMaxBatchIdBytes = 256;
+
 // A batch with what travels beside it.
 struct WireBatch {
   PackedBatch batch;
@@ -23,7 +26,7 @@ struct WireBatch {
 };
 
 // Checks a header before anything of its payload is accepted, and returns the
-// bytes that the payload will have.
+// bytes that the payload will have, at most `max_batch_bytes`.
 //
 // Errors:
 //   INVALID_ARGUMENT  The header contradicts itself, or announces more than
@@ -37,12 +40,14 @@ absl::StatusOr<int64_t> CheckBatchHeader(const v1::BatchHeader& header,
 //
 // Errors:
 //   INVALID_ARGUMENT  The payload has another size; lengths have no shape that
-//                     lengths may have; there are no input_ids.
+//                     lengths may have, or are more than memory is charged for;
+//                     there are no input_ids.
 //   DATA_LOSS         A checksum does not agree.
 absl::StatusOr<WireBatch> DecodeBatch(const v1::BatchHeader& header,
                                       const Buffer& payload);
 
-// The same for a small batch.
+// The same for a small batch. A row without seq_lens is one sequence, one
+// without seq_lens_padded has no padding, also where other rows have them.
 absl::StatusOr<WireBatch> DecodeSmallBatch(const v1::PutBatchRequest& request);
 
 // A batch as header and payload, which shares the batch's bytes. The caller

@@ -1,32 +1,29 @@
 #include "core/wire/shard_codec.h"
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/error.h"
-#include "core/base/status_macros.h"
 #include "core/plan/shard_plan.h"
+#include "core/wire/frame.h"
+#include "core/wire/shard_tensors.h"
 #include "core/wire/sharding_codec.h"
 #include "core/wire/tensor_codec.h"
 
 namespace cpfeed {
 namespace {
 
-constexpr char kCuSeqlens[] = "cu_seqlens";
-constexpr char kCuSeqlensPadded[] = "cu_seqlens_padded";
-constexpr char kSequencesPerRow[] = "sequences_per_row";
-constexpr char kSourceLengths[] = "source_lengths";
-constexpr char kSegments[] = "segments";
-constexpr char kLocalCuSeqlens[] = "local_cu_seqlens";
-constexpr char kLocalCuSeqlensPadded[] = "local_cu_seqlens_padded";
-constexpr char kIndex[] = "index";
-
 constexpr absl::string_view kDescriptions[] = {
     kCuSeqlens, kCuSeqlensPadded, kSequencesPerRow,     kSourceLengths,
     kSegments,  kLocalCuSeqlens,  kLocalCuSeqlensPadded};
+
+// What the fields take that EncodeStep leaves to its caller (numbers, batch_id,
+// producer), and the message around the header.
+constexpr int64_t kOtherHeaderBytes = 512;
+
+// What the spec of "index" takes, which each chunk may get besides.
+constexpr int64_t kIndexSpecBytes = 48;
 
 Tensor Int32(std::vector<int32_t> values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -104,119 +101,6 @@ Tensor ExpandIndex(const Buffer& cu_seqlens_padded, const Buffer& segments,
   return Int32(std::move(index));
 }
 
-class Description {
- public:
-  explicit Description(std::vector<NamedTensor>& tensors) {
-    for (NamedTensor& named : tensors) {
-      if (IsShardDescription(named.name)) tensors_[named.name] = &named.tensor;
-    }
-  }
-
-  absl::StatusOr<std::vector<int32_t>> Int32s(absl::string_view name) const {
-    const auto found = tensors_.find(std::string(name));
-    if (found == tensors_.end()) {
-      return InvalidArgument(kProtocolError,
-                             absl::StrCat("shard has no ", name));
-    }
-    CF_ASSIGN_OR_RETURN(const std::vector<int64_t> wide,
-                        found->second->ToInt64());
-    return std::vector<int32_t>(wide.begin(), wide.end());
-  }
-
-  bool Has(absl::string_view name) const {
-    return tensors_.contains(std::string(name));
-  }
-
- private:
-  std::map<std::string, const Tensor*> tensors_;
-};
-
-absl::Status CheckPrefixSums(absl::string_view name,
-                             const std::vector<int32_t>& sums) {
-  if (!sums.empty() && sums[0] == 0 &&
-      std::is_sorted(sums.begin(), sums.end())) {
-    return absl::OkStatus();
-  }
-  return InvalidArgument(
-      kProtocolError,
-      absl::StrCat(name, " must start with 0 and not decrease"));
-}
-
-absl::StatusOr<ThdChunk> DecodeChunk(const v1::ShardHeader& header,
-                                     const Description& description) {
-  ThdChunk chunk{.total_tokens = header.total_tokens(),
-                 .max_seqlen = header.max_seqlen(),
-                 .max_seqlen_padded = header.max_seqlen_padded()};
-  CF_ASSIGN_OR_RETURN(chunk.cu_seqlens, description.Int32s(kCuSeqlens));
-  CF_ASSIGN_OR_RETURN(chunk.cu_seqlens_padded,
-                      description.Int32s(kCuSeqlensPadded));
-  CF_RETURN_IF_ERROR(CheckPrefixSums(kCuSeqlens, chunk.cu_seqlens));
-  CF_RETURN_IF_ERROR(
-      CheckPrefixSums(kCuSeqlensPadded, chunk.cu_seqlens_padded));
-  CF_ASSIGN_OR_RETURN(const std::vector<int32_t> per_row,
-                      description.Int32s(kSequencesPerRow));
-  const auto real = Differences(chunk.cu_seqlens);
-  const auto padded = Differences(chunk.cu_seqlens_padded);
-  chunk.lengths.real.assign(real.begin(), real.end());
-  chunk.lengths.padded.assign(padded.begin(), padded.end());
-  chunk.lengths.row_splits.push_back(0);
-  for (const int32_t count : per_row) {
-    chunk.lengths.row_splits.push_back(chunk.lengths.row_splits.back() + count);
-  }
-  chunk.source = chunk.lengths.padded;
-  if (description.Has(kSourceLengths)) {
-    CF_ASSIGN_OR_RETURN(const std::vector<int32_t> source,
-                        description.Int32s(kSourceLengths));
-    chunk.source.assign(source.begin(), source.end());
-  }
-  if (real.size() != padded.size() || chunk.source.size() != real.size()) {
-    return InvalidArgument(
-        kProtocolError,
-        absl::StrCat("shard has ", real.size(), " real lengths, ",
-                     padded.size(), " slots and ", chunk.source.size(),
-                     " source lengths; must be equal"));
-  }
-  for (const int64_t length : chunk.source) chunk.source_tokens += length;
-  return chunk;
-}
-
-absl::StatusOr<Shard> DecodeShard(const v1::ShardHeader& header, int cp_rank,
-                                  int cp_size, const Buffer& payload) {
-  CF_RETURN_IF_ERROR(CheckTensorSpecs(header.tensors()).status());
-  CF_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
-                      DecodeTensors(header.tensors(), payload));
-  const Description description(tensors);
-  CF_ASSIGN_OR_RETURN(ThdChunk chunk, DecodeChunk(header, description));
-  CF_ASSIGN_OR_RETURN(const Sharding sharding,
-                      ShardingFromProto(header.sharding()));
-  CF_ASSIGN_OR_RETURN(ShardPlan plan,
-                      PlanShards(chunk.lengths, sharding.layout, cp_size));
-  if (plan.digest != header.plan_digest()) {
-    return MakeError(
-        absl::StatusCode::kDataLoss, kChecksumMismatch,
-        absl::StrCat("plan digest is ", absl::Hex(plan.digest), " here and ",
-                     absl::Hex(header.plan_digest()), " at the server"));
-  }
-  Shard shard{.cp_rank = cp_rank,
-              .num_tokens = header.num_tokens(),
-              .num_label_tokens = header.num_label_tokens()};
-  if (plan.ranks[cp_rank].num_tokens != shard.num_tokens) {
-    return InvalidArgument(
-        kProtocolError,
-        absl::StrCat("shard has ", shard.num_tokens, " rows; the plan gives ",
-                     plan.ranks[cp_rank].num_tokens));
-  }
-  shard.local = ComputeLocalCuSeqlens(plan, cp_rank);
-  shard.plan = std::make_shared<const ShardPlan>(std::move(plan));
-  shard.chunk = std::make_shared<const ThdChunk>(std::move(chunk));
-  for (NamedTensor& named : tensors) {
-    if (!IsShardDescription(named.name)) {
-      shard.tensors.push_back(std::move(named));
-    }
-  }
-  return shard;
-}
-
 }  // namespace
 
 bool IsShardDescription(absl::string_view name) {
@@ -233,6 +117,19 @@ EncodedStep EncodeStep(const StepShard& shard, int cp_rank) {
   }
   step.header.set_payload_bytes(step.payload.size());
   return step;
+}
+
+absl::Status CheckStepHeader(const v1::StepHeader& header) {
+  const int64_t bytes = static_cast<int64_t>(header.ByteSizeLong()) +
+                        kOtherHeaderBytes +
+                        header.chunks_size() * kIndexSpecBytes;
+  if (bytes <= kMaxHeaderBytes) return absl::OkStatus();
+  return InvalidArgument(
+      kBatchTooLarge,
+      absl::StrCat("headers of the step's ", header.chunks_size(),
+                   " chunks have ", bytes, " bytes; must be at most ",
+                   kMaxHeaderBytes,
+                   ": give fewer tensors, shorter names or fewer chunks"));
 }
 
 EncodedStep SelectTensors(const EncodedStep& step,
@@ -254,7 +151,7 @@ EncodedStep SelectTensors(const EncodedStep& step,
       offset += bytes.size();
       if (spec.name() == kCuSeqlensPadded) cu_seqlens_padded = bytes;
       if (spec.name() == kSegments) segments = bytes;
-      if (!wanted(spec.name())) continue;
+      if (!wanted(spec.name()) || spec.name() == kIndex) continue;
       selected.payload.Append(bytes);
       *header.add_tensors() = std::move(spec);
     }
@@ -266,31 +163,6 @@ EncodedStep SelectTensors(const EncodedStep& step,
   }
   selected.header.set_payload_bytes(selected.payload.size());
   return selected;
-}
-
-absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
-                                     const Buffer& payload) {
-  if (header.cp_rank() < 0 || header.cp_rank() >= cp_size) {
-    return InvalidArgument(kProtocolError,
-                           absl::StrCat("cp_rank is ", header.cp_rank(),
-                                        "; must be below cp_size = ", cp_size));
-  }
-  StepShard step{.num_label_tokens_global = header.num_label_tokens_global()};
-  int64_t offset = 0;
-  for (const v1::ShardHeader& chunk : header.chunks()) {
-    CF_ASSIGN_OR_RETURN(const int64_t bytes, CheckTensorSpecs(chunk.tensors()));
-    if (bytes > payload.size() - offset) {
-      return InvalidArgument(kProtocolError,
-                             absl::StrCat("payload has ", payload.size(),
-                                          " bytes; its chunks need more"));
-    }
-    CF_ASSIGN_OR_RETURN(Shard shard,
-                        DecodeShard(chunk, header.cp_rank(), cp_size,
-                                    payload.Slice(offset, bytes)));
-    step.chunks.push_back(std::move(shard));
-    offset += bytes;
-  }
-  return step;
 }
 
 Tensor TokenRange(const Tensor& tensor, int token_axis, int64_t begin,

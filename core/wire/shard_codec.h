@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/shard/shard.h"
 #include "core/tensor/buffer.h"
 #include "cpfeed/v1/shard.pb.h"
@@ -24,23 +26,37 @@ struct EncodedStep {
 // (step, producer, ...). Checksums are computed here, once for all consumers.
 EncodedStep EncodeStep(const StepShard& shard, int cp_rank);
 
-// The part of `step` that a consumer asked for: lengths and segments always,
-// token tensors by name (empty means all), "index" on request. Shares bytes.
+// Whether a consumer will take a header that EncodeStep made. The batch is to
+// be refused if not.
+//
+// Errors:
+//   INVALID_ARGUMENT  With what the caller fills in it is above kMaxHeaderBytes
+//                     (reason BATCH_TOO_LARGE).
+absl::Status CheckStepHeader(const v1::StepHeader& header);
+
+// The part of `step`, which EncodeStep made, that a consumer asked for: lengths
+// and segments always, token tensors by name (empty means all), "index" on
+// request. Shares bytes.
 EncodedStep SelectTensors(const EncodedStep& step,
                           const std::vector<std::string>& names);
 
-// Reads a step back. The plan is planned anew from the lengths, which is cheap,
-// and its digest compared, so that a consumer knows what every rank holds and
-// that client and server agree on it.
+// Reads a step back. `payload` is without the cursor that may lead it.
+//
+// The plan is planned anew from the lengths, which is cheap, and its digest
+// compared, so that a consumer knows what every rank holds and that client and
+// server agree on it. A plan is made only where the payload is as large as its
+// claims. What does not travel: ThdChunk::source_begin is 0 and
+// ThdChunk::num_label_tokens is 0.
 //
 // Errors:
-//   INVALID_ARGUMENT  Header and payload do not fit.
+//   INVALID_ARGUMENT  Header and payload do not fit, to each other or to the
+//                     plan; the message names the chunk.
 //   DATA_LOSS         A checksum or the plan digest does not agree.
 absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
                                      const Buffer& payload);
 
-// Rows [begin, end) of a token tensor of one shard. `token_axis` is the axis of
-// the local rows.
+// Rows [begin, end) of a token tensor of one shard, 0 <= begin <= end <= its
+// rows. `token_axis` is the axis of the local rows.
 Tensor TokenRange(const Tensor& tensor, int token_axis, int64_t begin,
                   int64_t end);
 

@@ -28,7 +28,7 @@ absl::Status StatusFromProto(const google::rpc::Status& proto) {
   if (code == absl::StatusCode::kOk) return absl::OkStatus();
   for (const auto& detail : proto.details()) {
     google::rpc::ErrorInfo info;
-    if (detail.UnpackTo(&info)) {
+    if (detail.UnpackTo(&info) && info.domain() == kErrorDomain) {
       return MakeError(code, info.reason(), proto.message());
     }
   }

@@ -14,7 +14,8 @@ inline constexpr char kErrorDomain[] = "cpfeed.dev";
 // Code, message and, as ErrorInfo, the reason.
 google::rpc::Status StatusToProto(const absl::Status& status);
 
-// The reverse. A code that is no code becomes UNKNOWN.
+// The reverse. A code that is no code becomes UNKNOWN; ErrorInfos of other
+// domains are left out.
 absl::Status StatusFromProto(const google::rpc::Status& proto);
 
 }  // namespace cpfeed

@@ -1,9 +1,12 @@
 #include "core/wire/tensor_codec.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -52,38 +55,93 @@ absl::StatusOr<int64_t> CheckSpec(const v1::TensorSpec& spec) {
   return NumBytes(DTypeOfSpec(spec), Dims(spec));
 }
 
+absl::Status DoesNotFit(const v1::Tensor& proto, int place,
+                        absl::string_view number, absl::string_view range) {
+  return InvalidArgument(
+      kBatchMalformed,
+      absl::StrCat("tensor ", proto.spec().name(), ": number ", place, " is ",
+                   number, "; must be ", range, ", as its dtype is ",
+                   DTypeName(DTypeOfSpec(proto.spec()))));
+}
+
 template <class T>
-std::vector<T> Narrow(const v1::Tensor& proto) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::vector<T>(proto.floats().begin(), proto.floats().end());
-  } else {
-    return std::vector<T>(proto.integers().begin(), proto.integers().end());
+absl::StatusOr<Buffer> PackIntegers(
+    const v1::Tensor& proto, int64_t most = std::numeric_limits<T>::max()) {
+  constexpr int64_t kLeast = std::numeric_limits<T>::min();
+  std::vector<T> values;
+  values.reserve(proto.integers_size());
+  for (const int64_t number : proto.integers()) {
+    if (number < kLeast || number > most) {
+      return DoesNotFit(proto, static_cast<int>(values.size()),
+                        absl::StrCat(number),
+                        absl::StrCat(kLeast, " to ", most));
+    }
+    values.push_back(static_cast<T>(number));
   }
+  return Buffer::FromVector(std::move(values));
+}
+
+absl::StatusOr<Buffer> PackFloats(const v1::Tensor& proto) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  std::vector<float> values;
+  values.reserve(proto.floats_size());
+  for (const double number : proto.floats()) {
+    if (std::isfinite(number) && std::abs(number) > kMost) {
+      return DoesNotFit(proto, static_cast<int>(values.size()),
+                        absl::StrCat(number),
+                        absl::StrCat(-kMost, " to ", kMost));
+    }
+    values.push_back(static_cast<float>(number));
+  }
+  return Buffer::FromVector(std::move(values));
 }
 
 absl::StatusOr<Buffer> NumbersToBytes(const v1::Tensor& proto) {
   switch (DTypeOfSpec(proto.spec())) {
     case DType::kBool:
+      return PackIntegers<uint8_t>(proto, 1);
     case DType::kUint8:
-      return Buffer::FromVector(Narrow<uint8_t>(proto));
+      return PackIntegers<uint8_t>(proto);
     case DType::kInt8:
-      return Buffer::FromVector(Narrow<int8_t>(proto));
+      return PackIntegers<int8_t>(proto);
     case DType::kInt16:
-      return Buffer::FromVector(Narrow<int16_t>(proto));
+      return PackIntegers<int16_t>(proto);
     case DType::kInt32:
-      return Buffer::FromVector(Narrow<int32_t>(proto));
+      return PackIntegers<int32_t>(proto);
     case DType::kInt64:
-      return Buffer::FromVector(Narrow<int64_t>(proto));
+      return PackIntegers<int64_t>(proto);
     case DType::kFloat32:
-      return Buffer::FromVector(Narrow<float>(proto));
+      return PackFloats(proto);
     case DType::kFloat64:
-      return Buffer::FromVector(Narrow<double>(proto));
+      return Buffer::FromVector(
+          std::vector<double>(proto.floats().begin(), proto.floats().end()));
     default:
       return InvalidArgument(
           kBatchMalformed,
-          absl::StrCat(proto.spec().name(),
-                       ": numbers are not taken for this dtype; send bytes"));
+          absl::StrCat("tensor ", proto.spec().name(),
+                       ": numbers are not taken for dtype ",
+                       DTypeName(DTypeOfSpec(proto.spec())), "; send bytes"));
   }
+}
+
+// Values come in one of three fields.
+absl::StatusOr<Buffer> ValueBytes(const v1::Tensor& proto) {
+  if (proto.integers().empty() && proto.floats().empty()) {
+    return Buffer::CopyOf(proto.payload().data(),
+                          static_cast<int64_t>(proto.payload().size()));
+  }
+  const bool wants_floats = IsFloat(DTypeOfSpec(proto.spec()));
+  if (!proto.payload().empty() ||
+      !(wants_floats ? proto.integers().empty() : proto.floats().empty())) {
+    return InvalidArgument(
+        kBatchMalformed,
+        absl::StrCat("tensor ", proto.spec().name(), " has ",
+                     proto.integers_size(), " integers, ", proto.floats_size(),
+                     " floats and ", proto.payload().size(),
+                     " bytes; must be bytes alone, or ",
+                     wants_floats ? "floats" : "integers", " alone"));
+  }
+  return NumbersToBytes(proto);
 }
 
 template <class T>
@@ -95,11 +153,12 @@ void WidenFloats(const Buffer& bytes, v1::Tensor& proto) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs) {
-  if (specs.size() > kMaxTensors) {
+absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs,
+                                         int most_tensors) {
+  if (specs.size() > most_tensors) {
     return InvalidArgument(
         kBatchMalformed,
-        absl::StrCat(specs.size(), " tensors; must be at most ", kMaxTensors));
+        absl::StrCat(specs.size(), " tensors; must be at most ", most_tensors));
   }
   absl::flat_hash_set<absl::string_view> names;
   int64_t total = 0;
@@ -195,13 +254,7 @@ absl::StatusOr<NamedTensor> TensorFromProto(const v1::Tensor& proto) {
   TensorSpecs specs;
   *specs.Add() = proto.spec();
   CF_RETURN_IF_ERROR(CheckTensorSpecs(specs).status());
-  Buffer bytes;
-  if (proto.payload().empty()) {
-    CF_ASSIGN_OR_RETURN(bytes, NumbersToBytes(proto));
-  } else {
-    bytes = Buffer::CopyOf(proto.payload().data(),
-                           static_cast<int64_t>(proto.payload().size()));
-  }
+  CF_ASSIGN_OR_RETURN(const Buffer bytes, ValueBytes(proto));
   CF_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
                       DecodeTensors(specs, bytes));
   return std::move(tensors[0]);

@@ -19,7 +19,7 @@ namespace cpfeed {
 
 using TensorSpecs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
 
-// The most tensors that one header may list.
+// The most tensors of a batch.
 inline constexpr int kMaxTensors = 64;
 
 // Checks names, dtypes and shapes, and returns the bytes of all tensors
@@ -28,8 +28,9 @@ inline constexpr int kMaxTensors = 64;
 // Errors:
 //   INVALID_ARGUMENT  A name is empty, too long or given twice; a dtype is
 //                     unknown; a shape is negative or overflows; there are more
-//                     than kMaxTensors.
-absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs);
+//                     than `most_tensors`.
+absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs,
+                                         int most_tensors = kMaxTensors);
 
 // Cuts `payload` into the tensors of `specs`, which CheckTensorSpecs has
 // passed. The tensors share the payload's bytes.
@@ -53,7 +54,10 @@ v1::Tensor TensorToProto(const NamedTensor& tensor, bool as_numbers);
 // The reverse.
 //
 // Errors:
-//   INVALID_ARGUMENT  Spec and values do not agree.
+//   INVALID_ARGUMENT  Spec and values do not agree, values come both as bytes
+//                     and as numbers, or the dtype cannot hold a number; the
+//                     message has the number's place and the range.
+//   DATA_LOSS         The checksum does not agree.
 absl::StatusOr<NamedTensor> TensorFromProto(const v1::Tensor& proto);
 
 }  // namespace cpfeed
