@@ -1,11 +1,15 @@
 #include <algorithm>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/shard/gather.h"
+#include "core/shard/scatter.h"
 #include "core/shard/shard_executor.h"
+#include "core/shard/source_order.h"
 #include "core/shard/source_runs.h"
 #include "core/thd/label_count.h"
 
@@ -17,14 +21,29 @@ namespace {
 // copy.
 constexpr int64_t kSliceBytes = 16 << 10;
 
-// Everything about one rank of one chunk that its tensors share.
-struct RankContext {
+// What the tensors of one chunk share.
+struct ChunkContext {
   const ThdBatch& batch;
   const ThdChunk& chunk;
-  const RankPlan& plan;
-  const std::vector<int64_t>& source_begins;
-  SourceRuns runs;
+  const ShardPlan& plan;
+  std::vector<int64_t> source_begins;  // [num_sequences]
+  std::vector<SourceRuns> runs;        // [cp_size]
+  std::vector<RankCopy> copies;        // Of all ranks, in the input's order.
 };
+
+ChunkContext MakeContext(const ThdBatch& batch, const ThdChunk& chunk,
+                         const ShardPlan& plan) {
+  ChunkContext context{.batch = batch,
+                       .chunk = chunk,
+                       .plan = plan,
+                       .source_begins = SourceBegins(chunk)};
+  context.runs.reserve(plan.ranks.size());
+  for (const RankPlan& rank : plan.ranks) {
+    context.runs.push_back(ComputeSourceRuns(chunk, rank));
+  }
+  context.copies = MergeBySource(context.runs);
+  return context;
+}
 
 int64_t Product(const Shape& shape) {
   int64_t product = 1;
@@ -32,41 +51,42 @@ int64_t Product(const Shape& shape) {
   return product;
 }
 
-Tensor GeneratePositions(const RankContext& context) {
-  auto [bytes, out] =
-      Buffer::Allocate(context.plan.num_tokens * sizeof(int64_t));
+Tensor GeneratePositions(const RankPlan& plan) {
+  auto [bytes, out] = Buffer::Allocate(plan.num_tokens * sizeof(int64_t));
   auto* position = reinterpret_cast<int64_t*>(out);
-  for (const Segment& segment : context.plan.segments) {
+  for (const Segment& segment : plan.segments) {
     const int64_t begin = segment.begin;
     for (int32_t i = 0; i < segment.length; ++i) position[i] = begin + i;
     position += segment.length;
   }
-  std::fill_n(position, context.plan.pad_rows, 0);
+  std::fill_n(position, plan.pad_rows, 0);
   return Tensor{.dtype = DType::kInt64,
-                .shape = {context.plan.num_tokens},
+                .shape = {plan.num_tokens},
                 .bytes = std::move(bytes)};
 }
 
-Tensor GeneratePaddingMask(const RankContext& context) {
-  auto [bytes, out] = Buffer::Allocate(context.plan.num_tokens);
+Tensor GeneratePaddingMask(const ThdChunk& chunk, const RankPlan& plan) {
+  const int64_t num_tokens = plan.num_tokens;
+  auto [bytes, out] = Buffer::Allocate(num_tokens);
   auto* masked = reinterpret_cast<uint8_t*>(out);
-  for (const Segment& segment : context.plan.segments) {
-    const int64_t real = std::clamp<int64_t>(
-        context.chunk.lengths.real[segment.sequence] - segment.begin, 0,
-        segment.length);
-    std::fill_n(masked, real, uint8_t{0});
-    std::fill_n(masked + real, segment.length - real, uint8_t{1});
+  // Most segments have no padding, and many are a few positions long.
+  std::fill_n(masked, num_tokens, uint8_t{0});
+  std::fill_n(masked + num_tokens - plan.pad_rows, plan.pad_rows, uint8_t{1});
+  for (const Segment& segment : plan.segments) {
+    const int64_t real = chunk.lengths.real[segment.sequence] - segment.begin;
+    if (real < segment.length) {
+      const int64_t kept = std::max<int64_t>(real, 0);
+      std::fill_n(masked + kept, segment.length - kept, uint8_t{1});
+    }
     masked += segment.length;
   }
-  std::fill_n(masked, context.plan.pad_rows, uint8_t{1});
-  return Tensor{.dtype = DType::kBool,
-                .shape = {context.plan.num_tokens},
-                .bytes = std::move(bytes)};
+  return Tensor{
+      .dtype = DType::kBool, .shape = {num_tokens}, .bytes = std::move(bytes)};
 }
 
 // Continues the counting of each component of `pad`'s slot behind the last
 // token that came from the input.
-void ContinueCounting(const RankContext& context, const ThdTensor& tensor,
+void ContinueCounting(const ChunkContext& context, const ThdTensor& tensor,
                       int64_t source_offset, const PadRun& pad,
                       std::byte* out) {
   const int64_t item = ItemSize(tensor.dtype);
@@ -86,7 +106,7 @@ void ContinueCounting(const RankContext& context, const ThdTensor& tensor,
   }
 }
 
-void FillPad(const RankContext& context, const ThdTensor& tensor,
+void FillPad(const ChunkContext& context, const ThdTensor& tensor,
              int64_t source_offset, const PadRun& pad, std::byte* out) {
   const int64_t count = pad.length * Product(tensor.inner);
   switch (tensor.fill) {
@@ -105,54 +125,101 @@ void FillPad(const RankContext& context, const ThdTensor& tensor,
   }
 }
 
-// Whether slicing pays: all rows from the input, in long runs.
-bool ShouldSlice(const RankContext& context, int64_t row_bytes) {
-  const auto& copies = context.runs.copies;
-  return context.runs.pads.empty() && !copies.empty() &&
-         context.plan.num_tokens * row_bytes / copies.size() >= kSliceBytes;
-}
+// One token tensor of the batch as the shards of one chunk see it.
+class InputCut {
+ public:
+  InputCut(const ChunkContext& context, const ThdTensor& tensor)
+      : context_(context),
+        tensor_(tensor),
+        outer_(Product(tensor.outer)),
+        row_bytes_(Product(tensor.inner) * ItemSize(tensor.dtype)),
+        outer_bytes_(context.batch.num_rows * context.batch.row_width *
+                     row_bytes_) {}
 
-Tensor CutInput(const RankContext& context, const ThdTensor& tensor) {
-  const int64_t rows = context.plan.num_tokens;
-  const int64_t outer = Product(tensor.outer);
-  const int64_t row_bytes = Product(tensor.inner) * ItemSize(tensor.dtype);
-  const int64_t outer_bytes =
-      context.batch.num_rows * context.batch.row_width * row_bytes;
-  Shape shape = tensor.outer;
-  shape.push_back(rows);
-  shape.insert(shape.end(), tensor.inner.begin(), tensor.inner.end());
-  Tensor cut{.dtype = tensor.dtype, .shape = std::move(shape)};
-  if (ShouldSlice(context, row_bytes)) {
-    for (int64_t o = 0; o < outer; ++o) {
-      cut.bytes.Append(SliceRows(tensor.tensor.bytes, o * outer_bytes,
-                                 row_bytes, context.runs.copies));
+  // The tensor of every rank.
+  std::vector<Tensor> Cut() const {
+    std::vector<Tensor> cuts;
+    std::vector<std::byte*> outs;  // [cp_size]; null where the input is sliced.
+    for (size_t rank = 0; rank < context_.runs.size(); ++rank) {
+      const int64_t rows = context_.plan.ranks[rank].num_tokens;
+      Tensor cut{.dtype = tensor_.dtype, .shape = LocalShape(rows)};
+      std::byte* out = nullptr;
+      if (ShouldSlice(rank)) {
+        cut.bytes = Slice(rank);
+      } else {
+        std::tie(cut.bytes, out) = Buffer::Allocate(outer_ * rows * row_bytes_);
+        Pad(rank, out);
+      }
+      cuts.push_back(std::move(cut));
+      outs.push_back(out);
     }
-    return cut;
-  }
-  auto [bytes, out] = Buffer::Allocate(outer * rows * row_bytes);
-  for (int64_t o = 0; o < outer; ++o) {
-    std::byte* const plane = out + o * rows * row_bytes;
-    GatherRows(tensor.tensor.bytes, o * outer_bytes, row_bytes,
-               context.runs.copies, plane);
-    for (const PadRun& pad : context.runs.pads) {
-      FillPad(context, tensor, o * outer_bytes, pad,
-              plane + pad.row * row_bytes);
+    for (int64_t o = 0; o < outer_; ++o) {
+      ScatterRows(tensor_.tensor.bytes, o * outer_bytes_, row_bytes_,
+                  context_.copies, outs);
+      for (size_t rank = 0; rank < outs.size(); ++rank) {
+        if (outs[rank] == nullptr) continue;
+        outs[rank] += context_.plan.ranks[rank].num_tokens * row_bytes_;
+      }
     }
+    return cuts;
   }
-  cut.bytes = std::move(bytes);
-  return cut;
-}
 
-Tensor Cut(const RankContext& context, const ThdTensor& tensor) {
-  switch (tensor.origin) {
-    case ThdTensor::Origin::kPositions:
-      return GeneratePositions(context);
-    case ThdTensor::Origin::kPaddingMask:
-      return GeneratePaddingMask(context);
-    case ThdTensor::Origin::kInput:
-      break;
+ private:
+  Shape LocalShape(int64_t rows) const {
+    Shape shape = tensor_.outer;
+    shape.push_back(rows);
+    shape.insert(shape.end(), tensor_.inner.begin(), tensor_.inner.end());
+    return shape;
   }
-  return CutInput(context, tensor);
+
+  // Whether slicing pays: all rows from the input, in long runs.
+  bool ShouldSlice(size_t rank) const {
+    const SourceRuns& runs = context_.runs[rank];
+    return runs.pads.empty() && !runs.copies.empty() &&
+           context_.plan.ranks[rank].num_tokens * row_bytes_ /
+                   static_cast<int64_t>(runs.copies.size()) >=
+               kSliceBytes;
+  }
+
+  Buffer Slice(size_t rank) const {
+    Buffer slice;
+    for (int64_t o = 0; o < outer_; ++o) {
+      slice.Append(SliceRows(tensor_.tensor.bytes, o * outer_bytes_, row_bytes_,
+                             context_.runs[rank].copies));
+    }
+    return slice;
+  }
+
+  // Fills the rows of `out` that do not come from the input.
+  void Pad(size_t rank, std::byte* out) const {
+    const int64_t rows = context_.plan.ranks[rank].num_tokens;
+    for (int64_t o = 0; o < outer_; ++o) {
+      for (const PadRun& pad : context_.runs[rank].pads) {
+        FillPad(context_, tensor_, o * outer_bytes_, pad,
+                out + (o * rows + pad.row) * row_bytes_);
+      }
+    }
+  }
+
+  const ChunkContext& context_;
+  const ThdTensor& tensor_;
+  const int64_t outer_;
+  const int64_t row_bytes_;
+  const int64_t outer_bytes_;
+};
+
+// The tensor of every rank.
+std::vector<Tensor> Cut(const ChunkContext& context, const ThdTensor& tensor) {
+  if (tensor.origin == ThdTensor::Origin::kInput) {
+    return InputCut(context, tensor).Cut();
+  }
+  std::vector<Tensor> cuts;
+  for (const RankPlan& plan : context.plan.ranks) {
+    cuts.push_back(tensor.origin == ThdTensor::Origin::kPositions
+                       ? GeneratePositions(plan)
+                       : GeneratePaddingMask(context.chunk, plan));
+  }
+  return cuts;
 }
 
 absl::Status CheckPlan(const ThdChunk& chunk, const ShardPlan& plan,
@@ -181,7 +248,6 @@ class CpuShardExecutor final : public ShardExecutor {
     const int cp_size = plans[0]->cp_size;
     std::vector<StepShard> shards(cp_size);
     for (StepShard& shard : shards) {
-      shard.num_label_tokens_global = batch.num_label_tokens;
       shard.chunks.reserve(plans.size());
     }
     for (size_t i = 0; i < plans.size(); ++i) {
@@ -194,6 +260,7 @@ class CpuShardExecutor final : public ShardExecutor {
       }
       CutChunk(batch, batch.chunks[i], plans[i], shards);
     }
+    CountLabelsOfStep(shards);
     return shards;
   }
 
@@ -202,31 +269,39 @@ class CpuShardExecutor final : public ShardExecutor {
                        const std::shared_ptr<const ShardPlan>& plan,
                        std::vector<StepShard>& shards) {
     const auto shared_chunk = std::make_shared<const ThdChunk>(chunk);
-    const std::vector<int64_t> source_begins = SourceBegins(chunk);
     for (int rank = 0; rank < plan->cp_size; ++rank) {
-      const RankPlan& rank_plan = plan->ranks[rank];
-      const RankContext context{.batch = batch,
-                                .chunk = chunk,
-                                .plan = rank_plan,
-                                .source_begins = source_begins,
-                                .runs = ComputeSourceRuns(chunk, rank_plan)};
-      Shard shard{.cp_rank = rank,
-                  .plan = plan,
-                  .chunk = shared_chunk,
-                  .local = ComputeLocalCuSeqlens(*plan, rank),
-                  .num_tokens = rank_plan.num_tokens};
-      shard.tensors.reserve(batch.tensors.size());
-      for (const ThdTensor& tensor : batch.tensors) {
+      shards[rank].chunks.push_back(
+          {.cp_rank = rank,
+           .plan = plan,
+           .chunk = shared_chunk,
+           .local = ComputeLocalCuSeqlens(*plan, rank),
+           .num_tokens = plan->ranks[rank].num_tokens});
+    }
+    const ChunkContext context = MakeContext(batch, chunk, *plan);
+    for (const ThdTensor& tensor : batch.tensors) {
+      std::vector<Tensor> cuts = Cut(context, tensor);
+      for (int rank = 0; rank < plan->cp_size; ++rank) {
+        Shard& shard = shards[rank].chunks.back();
+        if (tensor.fill == PadFill::kIgnoreLabel) {
+          shard.num_label_tokens = CountLabelTokens(cuts[rank]);
+        }
         shard.tensors.push_back(
             {.name = tensor.name,
-             .tensor = Cut(context, tensor),
+             .tensor = std::move(cuts[rank]),
              .token_axis = static_cast<int>(tensor.outer.size())});
-        if (tensor.fill == PadFill::kIgnoreLabel) {
-          shard.num_label_tokens =
-              CountLabelTokens(shard.tensors.back().tensor);
-        }
       }
-      shards[rank].chunks.push_back(std::move(shard));
+    }
+  }
+
+  static void CountLabelsOfStep(std::vector<StepShard>& shards) {
+    int64_t num_label_tokens = 0;
+    for (const StepShard& shard : shards) {
+      for (const Shard& chunk : shard.chunks) {
+        num_label_tokens += chunk.num_label_tokens;
+      }
+    }
+    for (StepShard& shard : shards) {
+      shard.num_label_tokens_global = num_label_tokens;
     }
   }
 };

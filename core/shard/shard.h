@@ -29,7 +29,7 @@ struct Shard {
 // One rank's part of a step: a shard for each chunk.
 struct StepShard {
   std::vector<Shard> chunks;
-  int64_t num_label_tokens_global = 0;  // Of the step, over all ranks.
+  int64_t num_label_tokens_global = 0;  // Sum over all ranks and chunks.
 };
 
 // For each local row its position in the chunk's input, -1 where auto_pad or

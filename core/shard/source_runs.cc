@@ -43,9 +43,9 @@ SourceRuns ComputeSourceRuns(const ThdChunk& chunk, const RankPlan& plan) {
     }
     const int64_t copied = std::clamp<int64_t>(
         chunk.source[sequence] - segment.begin, 0, segment.length);
-    AddCopy({.row = row,
-             .source = begin_of_sequence + segment.begin,
-             .length = copied},
+    AddCopy({.row = static_cast<int32_t>(row),
+             .source = static_cast<int32_t>(begin_of_sequence + segment.begin),
+             .length = static_cast<int32_t>(copied)},
             runs.copies);
     if (copied < segment.length) {
       runs.pads.push_back({.row = row + copied,

@@ -12,11 +12,11 @@
 namespace cpfeed {
 
 // Local rows [row, row + length) are the tokens [source, source + length) of
-// the batch's B * S input stream.
+// the batch's B * S input stream, which has fewer than 2^31.
 struct CopyRun {
-  int64_t row = 0;
-  int64_t source = 0;
-  int64_t length = 0;
+  int32_t row = 0;
+  int32_t source = 0;
+  int32_t length = 0;
 };
 
 // Local rows [row, row + length) were inserted. They are the positions

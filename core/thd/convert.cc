@@ -11,7 +11,6 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
-#include "core/thd/label_count.h"
 
 namespace cpfeed {
 namespace {
@@ -49,7 +48,7 @@ PackedLengths SliceRows(const PackedLengths& all, int64_t first_row,
 }
 
 ThdChunk MakeChunk(const BatchDescription& description, int64_t first_row,
-                   int64_t num_rows, const Tensor& labels) {
+                   int64_t num_rows) {
   const int64_t row_width = description.shape.row_width;
   ThdChunk chunk;
   chunk.lengths = SliceRows(description.lengths, first_row, num_rows);
@@ -63,8 +62,6 @@ ThdChunk MakeChunk(const BatchDescription& description, int64_t first_row,
   chunk.total_tokens = chunk.cu_seqlens_padded.back();
   chunk.max_seqlen = Widest(chunk.lengths.real);
   chunk.max_seqlen_padded = Widest(chunk.lengths.padded);
-  chunk.num_label_tokens = CountLabelTokens(
-      labels, chunk.source_begin, chunk.source_begin + chunk.source_tokens);
   return chunk;
 }
 
@@ -131,9 +128,7 @@ absl::StatusOr<ThdBatch> ConvertToThd(const PackedBatch& batch,
   const int64_t rows_per_chunk = num_rows / options.num_chunks;
   thd.chunks.reserve(options.num_chunks);
   for (int64_t row = 0; row < num_rows; row += rows_per_chunk) {
-    thd.chunks.push_back(
-        MakeChunk(description, row, rows_per_chunk, batch.labels));
-    thd.num_label_tokens += thd.chunks.back().num_label_tokens;
+    thd.chunks.push_back(MakeChunk(description, row, rows_per_chunk));
   }
   return thd;
 }

@@ -57,12 +57,4 @@ int64_t CountLabelTokens(const Tensor& labels) {
   }
 }
 
-int64_t CountLabelTokens(const Tensor& labels, int64_t begin, int64_t end) {
-  const int64_t item = ItemSize(labels.dtype);
-  return CountLabelTokens(
-      {.dtype = labels.dtype,
-       .shape = {end - begin},
-       .bytes = labels.bytes.Slice(begin * item, (end - begin) * item)});
-}
-
 }  // namespace cpfeed

@@ -16,9 +16,6 @@ inline constexpr int64_t kIgnoreLabel = -100;
 // kIgnoreLabel. The bytes may be cut anywhere.
 int64_t CountLabelTokens(const Tensor& labels);
 
-// The same over the elements [begin, end) of the tensor.
-int64_t CountLabelTokens(const Tensor& labels, int64_t begin, int64_t end);
-
 }  // namespace cpfeed
 
 #endif  // CPFEED_CORE_THD_LABEL_COUNT_H_

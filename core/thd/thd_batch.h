@@ -62,7 +62,6 @@ struct ThdChunk {
   std::vector<int32_t> cu_seqlens_padded;  // [num_sequences + 1], slots
   int32_t max_seqlen = 0;                  // Widest real length.
   int32_t max_seqlen_padded = 0;           // Widest slot.
-  int64_t num_label_tokens = 0;            // Labels that are not -100.
 };
 
 struct ThdBatch {
@@ -72,7 +71,6 @@ struct ThdBatch {
   std::vector<ThdChunk> chunks;
   // input_ids, labels, position_ids, padding_mask, then the extras.
   std::vector<ThdTensor> tensors;
-  int64_t num_label_tokens = 0;  // Of the whole step.
 };
 
 }  // namespace cpfeed

@@ -32,7 +32,6 @@ TEST(ConvertToThdTest, ChunksAreIndependentStreams) {
   ASSERT_THAT(thd, IsOk());
   EXPECT_EQ(thd->num_rows, 4);
   EXPECT_EQ(thd->row_width, 8);
-  EXPECT_EQ(thd->num_label_tokens, 32);
   ASSERT_EQ(thd->chunks.size(), 2);
 
   const ThdChunk& first = thd->chunks[0];
@@ -53,7 +52,6 @@ TEST(ConvertToThdTest, ChunksAreIndependentStreams) {
   EXPECT_EQ(second.max_seqlen_padded, 8);
   EXPECT_EQ(second.source_begin, 16);
   EXPECT_EQ(second.source_tokens, 16);
-  EXPECT_EQ(second.num_label_tokens, 16);
 }
 
 TEST(ConvertToThdTest, TensorsReferToTheBytesOfTheBatch) {

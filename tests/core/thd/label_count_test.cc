@@ -50,12 +50,5 @@ TEST(CountLabelTokensTest, AllBytesCount) {
   EXPECT_EQ(CountLabelTokens(labels), 1);
 }
 
-TEST(CountLabelTokensTest, RangeIsInElements) {
-  const Tensor labels = Tensor::FromVector<int32_t>({4}, {-100, 1, 2, -100});
-  EXPECT_EQ(CountLabelTokens(labels, 0, 2), 1);
-  EXPECT_EQ(CountLabelTokens(labels, 1, 3), 2);
-  EXPECT_EQ(CountLabelTokens(labels, 3, 3), 0);
-}
-
 }  // namespace
 }  // namespace cpfeed

@@ -1,26 +1,29 @@
 // Moves rows of token tensors into shards.
 
-#ifndef CPFEED_CORE_SHARD_GATHER_H_
-#define CPFEED_CORE_SHARD_GATHER_H_
+#ifndef CPFEED_CORE_SHARD_SCATTER_H_
+#define CPFEED_CORE_SHARD_SCATTER_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "core/shard/source_order.h"
 #include "core/shard/source_runs.h"
 #include "core/tensor/buffer.h"
 #include "core/tensor/dtype.h"
 
 namespace cpfeed {
 
-// Copies each run of rows of `row_bytes` bytes from `source` (whose row 0 lies
-// at `source_offset`) to its place in `out`. Rows that no run covers are left
-// alone. `source` may be cut anywhere.
-void GatherRows(const Buffer& source, int64_t source_offset, int64_t row_bytes,
-                absl::Span<const CopyRun> runs, std::byte* out);
+// Copies rows of `row_bytes` bytes from `source` (whose row 0 lies at
+// `source_offset`) to `outs[rank]`, the address of that rank's row 0; a rank
+// whose address is null gets nothing. Rows that no copy covers are left alone.
+// `source` may be cut anywhere. Fastest where `copies` ascend in `source`.
+void ScatterRows(const Buffer& source, int64_t source_offset, int64_t row_bytes,
+                 absl::Span<const RankCopy> copies,
+                 absl::Span<std::byte* const> outs);
 
-// The same rows without a copy: fragments of `source` in row order. `runs` must
-// cover all rows.
+// One rank's rows without a copy: fragments of `source` in row order. `runs`
+// must cover all rows.
 Buffer SliceRows(const Buffer& source, int64_t source_offset, int64_t row_bytes,
                  absl::Span<const CopyRun> runs);
 
@@ -37,4 +40,4 @@ int64_t ReadElement(const Buffer& source, int64_t offset, DType dtype);
 
 }  // namespace cpfeed
 
-#endif  // CPFEED_CORE_SHARD_GATHER_H_
+#endif  // CPFEED_CORE_SHARD_SCATTER_H_

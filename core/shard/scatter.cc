@@ -1,4 +1,4 @@
-#include "core/shard/gather.h"
+#include "core/shard/scatter.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,30 +8,28 @@
 namespace cpfeed {
 namespace {
 
-// Walks forward through a buffer's fragments. Reads ascend, so finding the
-// fragment of the next run is mostly no step at all.
+// Walks through a buffer's fragments. Reads mostly ascend, so that the fragment
+// of the next run is mostly the one of the last.
 class FragmentCursor {
  public:
   explicit FragmentCursor(const Buffer& buffer)
-      : fragments_(buffer.fragments()) {}
+      : fragments_(buffer.fragments()) {
+    if (!fragments_.empty()) Enter(0, 0);
+  }
 
   // The address of [offset, offset + size) if it lies in one fragment, else
-  // null.
+  // null. `size` is positive.
   const std::byte* Find(int64_t offset, int64_t size) {
-    Seek(offset);
-    const int64_t skipped = offset - begin_;
-    const Buffer::Fragment& fragment = fragments_[i_];
-    return skipped + size <= fragment.size ? fragment.data + skipped : nullptr;
+    if (offset < begin_ || offset >= end_) Seek(offset);
+    return offset + size <= end_ ? data_ + (offset - begin_) : nullptr;
   }
 
   // Copies [offset, offset + size) piece by piece.
   void Copy(int64_t offset, int64_t size, std::byte* out) {
     while (size > 0) {
       Seek(offset);
-      const Buffer::Fragment& fragment = fragments_[i_];
-      const int64_t skipped = offset - begin_;
-      const int64_t taken = std::min(size, fragment.size - skipped);
-      std::memcpy(out, fragment.data + skipped, static_cast<size_t>(taken));
+      const int64_t taken = std::min(size, end_ - offset);
+      std::memcpy(out, data_ + (offset - begin_), static_cast<size_t>(taken));
       out += taken;
       offset += taken;
       size -= taken;
@@ -40,37 +38,60 @@ class FragmentCursor {
 
  private:
   void Seek(int64_t offset) {
-    if (offset < begin_) {
-      i_ = 0;
-      begin_ = 0;
-    }
-    while (offset - begin_ >= fragments_[i_].size) {
-      begin_ += fragments_[i_].size;
-      ++i_;
-    }
+    while (offset < begin_) Enter(i_ - 1, begin_ - fragments_[i_ - 1].size);
+    while (offset >= end_) Enter(i_ + 1, end_);
+  }
+
+  void Enter(size_t i, int64_t begin) {
+    i_ = i;
+    data_ = fragments_[i].data;
+    begin_ = begin;
+    end_ = begin + fragments_[i].size;
   }
 
   absl::Span<const Buffer::Fragment> fragments_;
+  // The fragment last used: its bytes are [begin_, end_) of the buffer.
   size_t i_ = 0;
-  int64_t begin_ = 0;  // Offset of fragment i_.
+  const std::byte* data_ = nullptr;
+  int64_t begin_ = 0;
+  int64_t end_ = 0;
 };
 
-// Short runs are most of them at large cp_size; a call of memcpy each would
-// cost more than the copy.
-inline void CopyShort(const std::byte* from, int64_t size, std::byte* to) {
-  if (size >= 16) {
-    int64_t i = 0;
-    for (; i + 16 <= size; i += 16) std::memcpy(to + i, from + i, 16);
-    std::memcpy(to + size - 16, from + size - 16, 16);
+// Copies n to 2 * n bytes as two pieces that overlap. Their size is known to
+// the compiler, so there is no loop to mispredict.
+template <size_t n>
+inline void CopyEnds(const std::byte* from, int64_t size, std::byte* to) {
+  std::byte head[n];
+  std::byte tail[n];
+  std::memcpy(head, from, n);
+  std::memcpy(tail, from + size - n, n);
+  std::memcpy(to, head, n);
+  std::memcpy(to + size - n, tail, n);
+}
+
+constexpr int64_t kShortBytes = 128;
+
+// Most runs are short at large cp_size; a call of memcpy each would cost more
+// than the copy.
+inline void CopyBytes(const std::byte* from, int64_t size, std::byte* to) {
+  if (size > kShortBytes) {
+    std::memcpy(to, from, static_cast<size_t>(size));
+  } else if (size > 64) {
+    CopyEnds<64>(from, size, to);
+  } else if (size > 32) {
+    CopyEnds<32>(from, size, to);
+  } else if (size >= 16) {
+    CopyEnds<16>(from, size, to);
   } else if (size >= 8) {
-    std::memcpy(to, from, 8);
-    std::memcpy(to + size - 8, from + size - 8, 8);
+    CopyEnds<8>(from, size, to);
   } else {
     for (int64_t i = 0; i < size; ++i) to[i] = from[i];
   }
 }
 
-constexpr int64_t kShortBytes = 128;
+// How far ahead of a rank's last row its memory is asked for. A processor
+// follows a few streams of writes by itself, not one for each of 64 ranks.
+constexpr int64_t kPrefetchBytes = 512;
 
 template <class T>
 void FillWith(int64_t value, int64_t count, std::byte* out) {
@@ -94,20 +115,20 @@ int64_t Load(const std::byte* from) {
 
 }  // namespace
 
-void GatherRows(const Buffer& source, int64_t source_offset, int64_t row_bytes,
-                absl::Span<const CopyRun> runs, std::byte* out) {
+void ScatterRows(const Buffer& source, int64_t source_offset, int64_t row_bytes,
+                 absl::Span<const RankCopy> copies,
+                 absl::Span<std::byte* const> outs) {
+  if (row_bytes == 0) return;
   FragmentCursor cursor(source);
-  for (const CopyRun& run : runs) {
-    const int64_t offset = source_offset + run.source * row_bytes;
-    const int64_t size = run.length * row_bytes;
-    if (size == 0) continue;
-    std::byte* const to = out + run.row * row_bytes;
+  for (const RankCopy& copy : copies) {
+    std::byte* const out = outs[copy.rank];
+    if (out == nullptr || copy.length == 0) continue;
+    const int64_t offset = source_offset + copy.source * row_bytes;
+    const int64_t size = copy.length * row_bytes;
+    std::byte* const to = out + copy.row * row_bytes;
+    __builtin_prefetch(to + kPrefetchBytes, /*rw=*/1);
     if (const std::byte* from = cursor.Find(offset, size)) {
-      if (size <= kShortBytes) {
-        CopyShort(from, size, to);
-      } else {
-        std::memcpy(to, from, static_cast<size_t>(size));
-      }
+      CopyBytes(from, size, to);
     } else {
       cursor.Copy(offset, size, to);
     }

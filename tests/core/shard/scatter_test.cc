@@ -1,4 +1,4 @@
-#include "core/shard/gather.h"
+#include "core/shard/scatter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/shard/source_order.h"
 #include "core/shard/source_runs.h"
 #include "tests/testing/random_cut.h"
 
@@ -24,9 +25,11 @@ std::string RandomBytes(int64_t size, std::mt19937_64& random) {
   return bytes;
 }
 
-// Property: rows arrive where they belong, whatever their size, the order of
-// runs in the source and the cuts; nothing else is written.
-TEST(GatherRowsTest, MovesRowsAndNothingElse) {
+// Property: rows arrive at their rank and place, whatever their size, the order
+// of copies in the source and the cuts; nothing else is written.
+TEST(ScatterRowsTest, MovesRowsAndNothingElse) {
+  constexpr int kRanks = 3;
+  constexpr int kNowhere = 1;  // This rank has no memory.
   std::mt19937_64 random(1);
   for (int round = 0; round < 2000; ++round) {
     const int64_t row_bytes = random() % 40;
@@ -34,27 +37,57 @@ TEST(GatherRowsTest, MovesRowsAndNothingElse) {
     const int64_t source_rows = random() % 30 + 1;
     const std::string source =
         RandomBytes(offset + source_rows * row_bytes, random);
-    std::vector<CopyRun> runs;
-    int64_t rows = 0;
-    for (int i = 0; i < 6; ++i) {
-      rows += random() % 3;  // Not covered.
-      const int64_t first = random() % source_rows;
-      const int64_t length = random() % (source_rows - first) + 1;
-      runs.push_back({.row = rows, .source = first, .length = length});
-      rows += length;
+    std::vector<RankCopy> copies;
+    std::vector<int64_t> rows(kRanks, 0);
+    for (int i = 0; i < 12; ++i) {
+      const auto rank = static_cast<int32_t>(random() % kRanks);
+      rows[rank] += random() % 3;  // Not covered.
+      const auto first = static_cast<int32_t>(random() % source_rows);
+      const auto length =
+          static_cast<int32_t>(random() % (source_rows - first) + 1);
+      copies.push_back({.source = first,
+                        .row = static_cast<int32_t>(rows[rank]),
+                        .length = length,
+                        .rank = rank});
+      rows[rank] += length;
     }
-    std::string expected((rows + 1) * row_bytes, '#');
-    for (const CopyRun& run : runs) {
-      std::copy_n(source.begin() + offset + run.source * row_bytes,
-                  run.length * row_bytes,
-                  expected.begin() + run.row * row_bytes);
+    std::vector<std::string> expected;
+    for (const int64_t count : rows) {
+      expected.emplace_back((count + 1) * row_bytes, '#');
     }
-    std::string out(expected.size(), '#');
+    std::vector<std::string> got = expected;
+    for (const RankCopy& copy : copies) {
+      if (copy.rank == kNowhere) continue;
+      std::copy_n(source.begin() + offset + copy.source * row_bytes,
+                  copy.length * row_bytes,
+                  expected[copy.rank].begin() + copy.row * row_bytes);
+    }
+    std::vector<std::byte*> outs;
+    for (std::string& out : got) {
+      outs.push_back(reinterpret_cast<std::byte*>(out.data()));
+    }
+    outs[kNowhere] = nullptr;
     const Buffer whole =
         Buffer::CopyOf(source.data(), static_cast<int64_t>(source.size()));
-    GatherRows(RandomlyCut(whole, random() % 100 + 1, random), offset,
-               row_bytes, runs, reinterpret_cast<std::byte*>(out.data()));
-    ASSERT_EQ(out, expected);
+    ScatterRows(RandomlyCut(whole, random() % 100 + 1, random), offset,
+                row_bytes, copies, outs);
+    ASSERT_EQ(got, expected);
+  }
+}
+
+// Each size up to the longest that is copied without a call, and beyond.
+TEST(ScatterRowsTest, CopiesRunsOfEverySize) {
+  std::mt19937_64 random(3);
+  const std::string source = RandomBytes(600, random);
+  const Buffer buffer = Buffer::CopyOf(source.data(), 600);
+  for (int32_t size = 0; size <= 300; ++size) {
+    std::string out(302, '#');
+    const std::vector<RankCopy> copies = {
+        {.source = 7, .row = 1, .length = size, .rank = 0}};
+    const std::vector<std::byte*> outs = {
+        reinterpret_cast<std::byte*>(out.data())};
+    ScatterRows(buffer, 0, 1, copies, outs);
+    ASSERT_EQ(out, "#" + source.substr(7, size) + std::string(301 - size, '#'));
   }
 }
 
