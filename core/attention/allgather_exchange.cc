@@ -1,20 +1,27 @@
 #include "core/attention/allgather_exchange.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/index_select.h>
 
+#include <cstdint>
 #include <vector>
 
-#include "core/attention/block_attention.h"
+#include "core/attention/gathered_attention.h"
 #include "core/attention/row_runs.h"
 #include "core/attention/tensor_bytes.h"
-#include "core/attention/tile_plan.h"
 #include "core/base/status_macros.h"
 #include "core/comm/collectives.h"
+#include "core/tensor/dtype.h"
 
 namespace cpfeed {
 namespace {
+
+std::vector<RowBuffer> ShardsOf(const ShardPlan& plan) {
+  std::vector<RowBuffer> shards;
+  for (int rank = 0; rank < plan.cp_size; ++rank) {
+    shards.push_back({plan.ranks[rank].num_tokens, RankRuns(plan, rank)});
+  }
+  return shards;
+}
 
 // The rows of all ranks, behind each other in rank order.
 absl::StatusOr<at::Tensor> GatherRows(const at::Tensor& own,
@@ -34,26 +41,59 @@ absl::StatusOr<at::Tensor> GatherRows(const at::Tensor& own,
   return all;
 }
 
+absl::StatusOr<GatheredKv> GatherKv(const AttentionInputs& inputs,
+                                    const ShardPlan& plan,
+                                    Communicator& group) {
+  GatheredKv kv;
+  CF_ASSIGN_OR_RETURN(kv.k, GatherRows(inputs.k, plan, group));
+  CF_ASSIGN_OR_RETURN(kv.v, GatherRows(inputs.v, plan, group));
+  return kv;
+}
+
+// The reverse: the sum over ranks of what `all` has for this rank's rows.
+absl::StatusOr<at::Tensor> SumHome(const at::Tensor& all, const ShardPlan& plan,
+                                   Communicator& group) {
+  const int64_t width = all.size(1) * all.size(2);
+  std::vector<int64_t> counts;
+  for (const RankPlan& rank : plan.ranks) {
+    counts.push_back(rank.num_tokens * width);
+  }
+  const at::Tensor own =
+      at::empty({plan.ranks[group.rank()].num_tokens, all.size(1), all.size(2)},
+                all.options());
+  CF_RETURN_IF_ERROR(ReduceScatter(
+      group,
+      all.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32,
+      ReduceOp::kSum, BytesOf(all), counts, MutableBytesOf(own)));
+  return own;
+}
+
 }  // namespace
 
 absl::Status AllgatherExchange::CheckSupport(const ShardPlan&,
-                                             const AttentionMask&) const {
+                                             const AttentionMask&,
+                                             const AttentionHeads&) const {
   return absl::OkStatus();
 }
 
 absl::StatusOr<AttentionOutput> AllgatherExchange::Forward(
     const AttentionInputs& inputs, const ShardPlan& plan,
     Communicator& group) const {
-  CF_ASSIGN_OR_RETURN(const at::Tensor k, GatherRows(inputs.k, plan, group));
-  CF_ASSIGN_OR_RETURN(const at::Tensor v, GatherRows(inputs.v, plan, group));
-  std::vector<int64_t> order = StreamOrder(plan);
-  const at::Tensor index = at::from_blob(
-      order.data(), {static_cast<int64_t>(order.size())}, at::kLong);
-  BlockAttention attention(inputs.q, inputs.v.size(2), inputs.scale);
-  attention.Add(PlanTiles(RankRuns(plan, group.rank()),
-                          StreamRuns(plan.lengths), inputs.mask),
-                at::index_select(k, 0, index), at::index_select(v, 0, index));
-  return AttentionOutput{attention.Output(), attention.lse()};
+  CF_ASSIGN_OR_RETURN(const GatheredKv kv, GatherKv(inputs, plan, group));
+  return AttendGathered(inputs, RankRuns(plan, group.rank()), ShardsOf(plan),
+                        kv);
+}
+
+absl::StatusOr<AttentionGrads> AllgatherExchange::Backward(
+    const AttentionInputs& inputs, const AttentionOutput& output,
+    const at::Tensor& dout, const ShardPlan& plan, Communicator& group) const {
+  CF_ASSIGN_OR_RETURN(const GatheredKv kv, GatherKv(inputs, plan, group));
+  const GatheredGrads all = GatheredBackward(
+      inputs, output, dout, RankRuns(plan, group.rank()), ShardsOf(plan), kv);
+  AttentionGrads grads{.dq = all.dq};
+  CF_ASSIGN_OR_RETURN(grads.dk, SumHome(all.kv.dk, plan, group));
+  CF_ASSIGN_OR_RETURN(grads.dv, SumHome(all.kv.dv, plan, group));
+  return grads;
 }
 
 }  // namespace cpfeed

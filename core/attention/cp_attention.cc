@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/flash_kernel.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/tensor/shape.h"
@@ -76,6 +77,60 @@ absl::Status CheckTypes(const AttentionInputs& in) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOutputs(const AttentionInputs& in,
+                          const AttentionOutput& output,
+                          const at::Tensor& dout) {
+  const auto check = [](absl::string_view name, const at::Tensor& tensor,
+                        c10::IntArrayRef sizes, at::ScalarType dtype) {
+    if (tensor.sizes() == sizes && tensor.scalar_type() == dtype) {
+      return absl::OkStatus();
+    }
+    return InvalidArgument(
+        kShapeMismatch,
+        absl::StrCat(
+            name, " is ", c10::toString(tensor.scalar_type()), " ",
+            SizesOf(tensor), "; must be ", c10::toString(dtype), " ",
+            ShapeString(absl::MakeConstSpan(sizes.data(), sizes.size()))));
+  };
+  const at::ScalarType dtype = in.q.scalar_type();
+  const int64_t out_sizes[] = {in.q.size(0), in.q.size(1), in.v.size(2)};
+  const int64_t lse_sizes[] = {in.q.size(0), in.q.size(1)};
+  CF_RETURN_IF_ERROR(check("out", output.out, out_sizes, dtype));
+  CF_RETURN_IF_ERROR(
+      check("lse", output.lse, lse_sizes, AccumulatorType(dtype)));
+  return check("dout", dout, out_sizes, dtype);
+}
+
+absl::Status CheckCall(const KvExchange& exchange,
+                       const AttentionInputs& inputs, const ShardPlan& plan,
+                       const Communicator& group) {
+  CF_RETURN_IF_ERROR(ValidateAttention(inputs, plan, group));
+  if (group.size() == 1) return absl::OkStatus();
+  return exchange.CheckSupport(plan, inputs.mask,
+                               {inputs.q.size(1), inputs.k.size(1)});
+}
+
+AttentionInputs Contiguous(AttentionInputs inputs) {
+  inputs.q = inputs.q.contiguous();
+  inputs.k = inputs.k.contiguous();
+  inputs.v = inputs.v.contiguous();
+  return inputs;
+}
+
+// Runs `call` and turns what LibTorch throws into a status.
+template <class Result, class Call>
+absl::StatusOr<Result> Guarded(const KvExchange& exchange, Call call) {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        absl::StrCat(exchange.name(), ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(
+        absl::StrCat(exchange.name(), ": ", error.what()));
+  }
+}
+
 }  // namespace
 
 absl::Status ValidateAttention(const AttentionInputs& inputs,
@@ -99,23 +154,29 @@ absl::Status ValidateAttention(const AttentionInputs& inputs,
 absl::StatusOr<AttentionOutput> ContextParallelAttention(
     const KvExchange& exchange, const AttentionInputs& inputs,
     const ShardPlan& plan, Communicator& group) {
-  CF_RETURN_IF_ERROR(ValidateAttention(inputs, plan, group));
-  if (group.size() > 1) {
-    CF_RETURN_IF_ERROR(exchange.CheckSupport(plan, inputs.mask));
-  }
-  AttentionInputs contiguous = inputs;
-  contiguous.q = inputs.q.contiguous();
-  contiguous.k = inputs.k.contiguous();
-  contiguous.v = inputs.v.contiguous();
-  try {
-    return exchange.Forward(contiguous, plan, group);
-  } catch (const c10::Error& error) {
-    return absl::InternalError(
-        absl::StrCat(exchange.name(), ": ", error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    return absl::InternalError(
-        absl::StrCat(exchange.name(), ": ", error.what()));
-  }
+  CF_RETURN_IF_ERROR(CheckCall(exchange, inputs, plan, group));
+  return Guarded<AttentionOutput>(exchange, [&] {
+    return exchange.Forward(Contiguous(inputs), plan, group);
+  });
+}
+
+absl::StatusOr<AttentionGrads> ContextParallelAttentionBackward(
+    const KvExchange& exchange, const AttentionInputs& inputs,
+    const AttentionOutput& output, const at::Tensor& dout,
+    const ShardPlan& plan, Communicator& group) {
+  CF_RETURN_IF_ERROR(CheckCall(exchange, inputs, plan, group));
+  CF_RETURN_IF_ERROR(CheckOutputs(inputs, output, dout));
+  const at::ScalarType dtype = inputs.q.scalar_type();
+  return Guarded<AttentionGrads>(
+      exchange, [&]() -> absl::StatusOr<AttentionGrads> {
+        CF_ASSIGN_OR_RETURN(const AttentionGrads grads,
+                            exchange.Backward(Contiguous(inputs),
+                                              {output.out.contiguous(),
+                                               output.lse.contiguous()},
+                                              dout.contiguous(), plan, group));
+        return AttentionGrads{grads.dq.to(dtype), grads.dk.to(dtype),
+                              grads.dv.to(dtype)};
+      });
 }
 
 }  // namespace cpfeed

@@ -47,6 +47,22 @@ absl::StatusOr<AttentionOutput> ContextParallelAttention(
     const KvExchange& exchange, const AttentionInputs& inputs,
     const ShardPlan& plan, Communicator& group);
 
+// The gradients of this rank's q, k and v, in their dtype, where `output` is
+// what ContextParallelAttention returned for the same arguments and `dout`
+// [T, num_heads, value_dim], of q's dtype, is the gradient of its `out`. All
+// ranks of the group call it. Keys and values travel again; their gradients
+// travel home, and add up, in float32 (float64 for float64) in a fixed order.
+//
+// Rows of padding have gradients of exactly 0, whatever dout is there.
+//
+// Errors: as above, and
+//   INVALID_ARGUMENT  out, lse or dout are not of the shape and dtype that
+//                     belong to the inputs.
+absl::StatusOr<AttentionGrads> ContextParallelAttentionBackward(
+    const KvExchange& exchange, const AttentionInputs& inputs,
+    const AttentionOutput& output, const at::Tensor& dout,
+    const ShardPlan& plan, Communicator& group);
+
 }  // namespace cpfeed
 
 #endif  // CPFEED_CORE_ATTENTION_CP_ATTENTION_H_

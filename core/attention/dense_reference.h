@@ -36,6 +36,20 @@ struct DenseResult {
 // 0 and lse -inf; keys that it does not see are not read.
 DenseResult DenseAttention(const DenseSequence& sequence);
 
+struct DenseGrads {
+  std::vector<double> dq;  // [tokens, num_heads, head_dim]
+  std::vector<double> dk;  // [tokens, num_kv_heads, head_dim]
+  std::vector<double> dv;  // [tokens, num_kv_heads, value_dim]
+};
+
+// The gradients of sum(dout * out), `dout` [tokens, num_heads, value_dim]. With
+// the probabilities P of a query and head:
+//
+//   dv[j] += P[j] dout,  ds[j] = P[j] (dout . v[j] - dout . out)
+//   dq += scale ds[j] k[j],  dk[j] += scale ds[j] q
+DenseGrads DenseAttentionBackward(const DenseSequence& sequence,
+                                  const std::vector<double>& dout);
+
 }  // namespace cpfeed
 
 #endif  // CPFEED_CORE_ATTENTION_DENSE_REFERENCE_H_

@@ -1,6 +1,7 @@
 #include "core/attention/flash_kernel.h"
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
@@ -10,11 +11,22 @@
 namespace cpfeed {
 namespace {
 
-// The kernel wants one head dimension for k and v. Zeros behind q and k leave
-// the scores as they are; zeros behind v add columns that are cut off.
-at::Tensor WithColumns(const at::Tensor& tensor, int64_t columns) {
+// The kernel wants heads before rows, and one head dimension for k and v. Zeros
+// behind q and k leave the scores as they are; zeros behind v add columns that
+// are cut off.
+at::Tensor ForKernel(const at::Tensor& tensor, int64_t columns) {
   const int64_t missing = columns - tensor.size(-1);
-  return missing == 0 ? tensor : at::constant_pad_nd(tensor, {0, missing});
+  return (missing == 0 ? tensor : at::constant_pad_nd(tensor, {0, missing}))
+      .transpose(1, 2);
+}
+
+at::Tensor FromKernel(const at::Tensor& tensor, int64_t columns) {
+  return tensor.transpose(1, 2).narrow(-1, 0, columns);
+}
+
+int64_t Columns(const FlashInputs& in) {
+  CF_CHECK(in.q.numel() > 0 && in.k.numel() > 0 && in.v.numel() > 0);
+  return std::max(in.q.size(-1), in.v.size(-1));
 }
 
 }  // namespace
@@ -23,21 +35,29 @@ at::ScalarType AccumulatorType(at::ScalarType input) {
   return input == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-FlashResult FlashForward(const at::Tensor& q, const at::Tensor& k,
-                         const at::Tensor& v, bool causal,
-                         const std::optional<at::Tensor>& mask, double scale) {
-  CF_CHECK(q.numel() > 0 && k.numel() > 0 && v.numel() > 0);
-  const int64_t columns = std::max(q.size(-1), v.size(-1));
+FlashResult FlashForward(const FlashInputs& in) {
+  const int64_t columns = Columns(in);
   const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-      WithColumns(q, columns).transpose(1, 2),
-      WithColumns(k, columns).transpose(1, 2),
-      WithColumns(v, columns).transpose(1, 2), /*dropout_p=*/0.0, causal, mask,
-      scale);
-  return {out.transpose(1, 2)
-              .narrow(-1, 0, v.size(-1))
-              .to(AccumulatorType(q.scalar_type()))
+      ForKernel(in.q, columns), ForKernel(in.k, columns),
+      ForKernel(in.v, columns), /*dropout_p=*/0.0, in.causal, in.mask,
+      in.scale);
+  return {FromKernel(out, in.v.size(-1))
+              .to(AccumulatorType(in.q.scalar_type()))
               .contiguous(),
           lse.transpose(1, 2).contiguous()};
+}
+
+FlashGrads FlashBackward(const FlashInputs& in, const at::Tensor& out,
+                         const at::Tensor& lse, const at::Tensor& dout) {
+  const int64_t columns = Columns(in);
+  const auto [dq, dk, dv] =
+      at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          ForKernel(dout, columns), ForKernel(in.q, columns),
+          ForKernel(in.k, columns), ForKernel(in.v, columns),
+          ForKernel(out, columns), lse.transpose(1, 2), /*dropout_p=*/0.0,
+          in.causal, in.mask, in.scale);
+  return {FromKernel(dq, in.q.size(-1)), FromKernel(dk, in.k.size(-1)),
+          FromKernel(dv, in.v.size(-1))};
 }
 
 }  // namespace cpfeed

@@ -13,12 +13,7 @@ namespace cpfeed {
 // float32 for float32 and bfloat16.
 at::ScalarType AccumulatorType(at::ScalarType input);
 
-struct FlashResult {
-  at::Tensor out;  // [batch, q_rows, num_heads, value_dim]
-  at::Tensor lse;  // [batch, q_rows, num_heads], natural logarithm
-};
-
-// softmax(scale * q k^T + mask) v, for each batch entry.
+// One call of the kernel.
 //
 //   q  [batch, q_rows, num_heads, head_dim]
 //   k  [batch, k_rows, num_kv_heads, head_dim]
@@ -27,12 +22,46 @@ struct FlashResult {
 // of one dtype, last axis contiguous; no axis is empty (the kernel divides by
 // their sizes). `causal` needs q_rows == k_rows. `mask` [batch, 1, q_rows,
 // k_rows] of the same dtype is added to the scores.
+struct FlashInputs {
+  at::Tensor q;
+  at::Tensor k;
+  at::Tensor v;
+  bool causal = false;
+  std::optional<at::Tensor> mask;
+  double scale = 1.0;
+};
+
+struct FlashResult {
+  at::Tensor out;  // [batch, q_rows, num_heads, value_dim]
+  at::Tensor lse;  // [batch, q_rows, num_heads], natural logarithm
+};
+
+// softmax(scale * q k^T + mask) v, for each batch entry.
 //
 // Both results are contiguous and of AccumulatorType. A row whose mask is -inf
 // throughout has lse 0, which is no value: the caller knows these rows.
-FlashResult FlashForward(const at::Tensor& q, const at::Tensor& k,
-                         const at::Tensor& v, bool causal,
-                         const std::optional<at::Tensor>& mask, double scale);
+FlashResult FlashForward(const FlashInputs& in);
+
+// Gradients, in the shapes and the dtype of q, k and v.
+struct FlashGrads {
+  at::Tensor dq;
+  at::Tensor dk;
+  at::Tensor dv;
+};
+
+// The gradients through these keys, where `out` [batch, q_rows, num_heads,
+// value_dim] (q's dtype) and `lse` [batch, q_rows, num_heads] are the results
+// over all keys that the queries see, and `dout` is the gradient of `out`:
+//
+//   p  = exp(scale * q k^T + mask - lse)
+//   dv = p^T dout
+//   ds = p * (dout v^T - rowsum(dout * out)) * scale
+//   dq = ds k,  dk = ds^T q
+//
+// So the sums over blocks of keys are the gradients over all of them. `lse` is
+// finite, also in rows that see none of these keys.
+FlashGrads FlashBackward(const FlashInputs& in, const at::Tensor& out,
+                         const at::Tensor& lse, const at::Tensor& dout);
 
 }  // namespace cpfeed
 

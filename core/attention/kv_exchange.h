@@ -6,9 +6,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/attention/attention_heads.h"
 #include "core/attention/attention_mask.h"
 #include "core/comm/communicator.h"
 #include "core/plan/shard_plan.h"
@@ -27,6 +30,16 @@ struct AttentionInputs {
 struct AttentionOutput {
   at::Tensor out;  // [T, num_heads, value_dim] in q's dtype
   at::Tensor lse;  // [T, num_heads], float64 for float64 inputs, else float32
+  // Of the bytes received, those that brought lse home. Exchanges that never
+  // let queries leave their rank have none.
+  int64_t lse_bytes_received = 0;
+};
+
+// Gradients in the shapes and the dtype of q, k and v.
+struct AttentionGrads {
+  at::Tensor dq;
+  at::Tensor dk;
+  at::Tensor dv;
 };
 
 // Stateless; one object may serve many threads.
@@ -41,18 +54,34 @@ class KvExchange {
   // nothing to exchange and every exchange does everything.
   //
   // Errors:
-  //   UNIMPLEMENTED  It cannot (reason NOT_SUPPORTED); the message names the
-  //                  exchange and what it cannot do.
+  //   UNIMPLEMENTED     It cannot do the mask or the layout (reason
+  //                     NOT_SUPPORTED); the message names the exchange and
+  //                     what it cannot do.
+  //   INVALID_ARGUMENT  The heads, or its own options, do not fit the number
+  //                     of ranks; the message has the numbers.
   virtual absl::Status CheckSupport(const ShardPlan& plan,
-                                    const AttentionMask& mask) const = 0;
+                                    const AttentionMask& mask,
+                                    const AttentionHeads& heads) const = 0;
 
   // Attention of this rank's queries over the keys of all ranks. All ranks of
   // the group call it with their parts of one problem, which has passed
-  // ValidateAttention and CheckSupport.
+  // ValidateAttention and CheckSupport. Tensors are contiguous.
   //
   // Errors: those of the group.
   virtual absl::StatusOr<AttentionOutput> Forward(
       const AttentionInputs& inputs, const ShardPlan& plan,
+      Communicator& group) const = 0;
+
+  // The gradients of this rank's q, k and v, where `output` is what Forward
+  // returned for the same inputs, and `dout`, shaped like its `out` and of its
+  // dtype, is the gradient of that. Keys and values travel once more, and their
+  // gradients travel home in float32 (float64 for float64). Rows of `dout` that
+  // are padding are not read.
+  //
+  // Errors: those of the group.
+  virtual absl::StatusOr<AttentionGrads> Backward(
+      const AttentionInputs& inputs, const AttentionOutput& output,
+      const at::Tensor& dout, const ShardPlan& plan,
       Communicator& group) const = 0;
 };
 

@@ -7,22 +7,33 @@
 
 namespace cpfeed {
 
-// At step i rank r has the keys and values of rank r - i, computes with them
-// and meanwhile passes them on to rank r + 1. Two receive buffers: the memory
-// does not grow with the number of ranks. Blocks merge in the order r, r - 1,
-// ...; a rank receives (cp_size - 1) blocks, just once each.
+// RingForward and RingBackward over all ranks in their order: blocks merge in
+// the order r, r - 1, ...
 //
 // For head-tail and contiguous layouts and causal and full masks. A window
 // would make most ranks receive blocks that they cannot see.
 class RingExchange final : public KvExchange {
  public:
   absl::string_view name() const override { return "ring"; }
-  absl::Status CheckSupport(const ShardPlan& plan,
-                            const AttentionMask& mask) const override;
+  absl::Status CheckSupport(const ShardPlan& plan, const AttentionMask& mask,
+                            const AttentionHeads& heads) const override;
   absl::StatusOr<AttentionOutput> Forward(const AttentionInputs& inputs,
                                           const ShardPlan& plan,
                                           Communicator& group) const override;
+  absl::StatusOr<AttentionGrads> Backward(const AttentionInputs& inputs,
+                                          const AttentionOutput& output,
+                                          const at::Tensor& dout,
+                                          const ShardPlan& plan,
+                                          Communicator& group) const override;
 };
+
+// Whether blocks of whole shards make sense for this layout and mask.
+//
+// Errors:
+//   UNIMPLEMENTED  They do not (reason NOT_SUPPORTED); the message starts with
+//                  "exchange `name` cannot do".
+absl::Status CheckRingSupport(absl::string_view name, const ShardPlan& plan,
+                              const AttentionMask& mask);
 
 }  // namespace cpfeed
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+
+#include "core/plan/rank_plan.h"
 
 namespace cpfeed {
 
@@ -19,32 +22,35 @@ std::vector<RowRun> RankRuns(const ShardPlan& plan, int cp_rank) {
   return runs;
 }
 
-std::vector<RowRun> StreamRuns(const PackedLengths& lengths) {
-  std::vector<RowRun> runs;
-  int64_t row = 0;
-  for (int64_t sequence = 0; sequence < lengths.num_sequences(); ++sequence) {
-    const int64_t length = lengths.real[sequence];
-    if (length > 0) {
-      runs.push_back({static_cast<int32_t>(sequence), row, 0, length});
+StreamOrder OrderRows(absl::Span<const RowBuffer> buffers) {
+  std::vector<RowRun> pieces;  // Rows are those of the buffers.
+  int64_t first_row = 0;
+  int64_t num_tokens = 0;
+  for (const RowBuffer& buffer : buffers) {
+    for (RowRun run : buffer.runs) {
+      run.row += first_row;
+      num_tokens += run.length;
+      pieces.push_back(run);
     }
-    row += length;
+    first_row += buffer.num_rows;
   }
-  return runs;
-}
-
-std::vector<int64_t> StreamOrder(const ShardPlan& plan) {
-  std::vector<int64_t> begins(plan.lengths.num_sequences());
-  std::exclusive_scan(plan.lengths.real.begin(), plan.lengths.real.end(),
-                      begins.begin(), int64_t{0});
-  std::vector<int64_t> order(std::reduce(plan.lengths.real.begin(),
-                                         plan.lengths.real.end(), int64_t{0}));
-  int64_t shard_begin = 0;
-  for (int rank = 0; rank < plan.cp_size; ++rank) {
-    for (const RowRun& run : RankRuns(plan, rank)) {
-      const auto first = order.begin() + begins[run.sequence] + run.position;
-      std::iota(first, first + run.length, shard_begin + run.row);
+  std::sort(pieces.begin(), pieces.end(), [](const RowRun& a, const RowRun& b) {
+    return std::tie(a.sequence, a.position) < std::tie(b.sequence, b.position);
+  });
+  StreamOrder order;
+  order.source.resize(num_tokens);
+  int64_t row = 0;
+  for (const RowRun& piece : pieces) {
+    std::iota(order.source.begin() + row,
+              order.source.begin() + row + piece.length, piece.row);
+    RowRun* const last = order.runs.empty() ? nullptr : &order.runs.back();
+    if (last != nullptr && last->sequence == piece.sequence &&
+        last->position + last->length == piece.position) {
+      last->length += piece.length;
+    } else {
+      order.runs.push_back({piece.sequence, row, piece.position, piece.length});
     }
-    shard_begin += plan.ranks[rank].num_tokens;
+    row += piece.length;
   }
   return order;
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/batch/packed_lengths.h"
+#include "absl/types/span.h"
 #include "core/plan/shard_plan.h"
 
 namespace cpfeed {
@@ -31,13 +31,25 @@ struct RowRun {
 // and (0, 2, 6, 1).
 std::vector<RowRun> RankRuns(const ShardPlan& plan, int cp_rank);
 
-// The runs of the real tokens of all sequences behind each other.
-std::vector<RowRun> StreamRuns(const PackedLengths& lengths);
+// A buffer of rows and which tokens are in it.
+struct RowBuffer {
+  int64_t num_rows = 0;
+  std::vector<RowRun> runs;  // By ascending row; other rows are padding.
+};
 
-// Brings shards that lie behind each other in rank order into the order of
-// StreamRuns: element i is the row of the concatenated shards that holds real
-// token i of the stream. Shape [sum of real lengths].
-std::vector<int64_t> StreamOrder(const ShardPlan& plan);
+// The tokens of several buffers, sequence after sequence and each by ascending
+// position.
+struct StreamOrder {
+  // Of the ordered rows; no two can be joined.
+  std::vector<RowRun> runs;
+  // For each ordered row its row in the buffers, laid behind each other.
+  std::vector<int64_t> source;
+};
+
+// Example: one sequence of 8, head-tail over 2 ranks, the buffers are shards.
+// Rank 0 holds positions 0 1 6 7, rank 1 holds 2 3 4 5:
+//   runs (0, 0, 0, 8), source 0 1 4 5 6 7 2 3
+StreamOrder OrderRows(absl::Span<const RowBuffer> buffers);
 
 }  // namespace cpfeed
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "tests/core/plan/packs.h"
 #include "tests/testing/status_matchers.h"
@@ -18,6 +19,14 @@ using ::cpfeed::testing::TestSpecs;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+std::vector<RowBuffer> ShardsOf(const ShardPlan& plan) {
+  std::vector<RowBuffer> shards;
+  for (int rank = 0; rank < plan.cp_size; ++rank) {
+    shards.push_back({plan.ranks[rank].num_tokens, RankRuns(plan, rank)});
+  }
+  return shards;
+}
+
 TEST(RowRunsTest, RunsLeaveOutPadding) {
   // Slot of 8 with 7 real:  0 1 2 3 4 5 6 .
   // Holder:                 0 0 1 1 1 1 0 0
@@ -26,9 +35,10 @@ TEST(RowRunsTest, RunsLeaveOutPadding) {
   EXPECT_THAT(RankRuns(*plan, 0),
               ElementsAre(RowRun{0, 0, 0, 2}, RowRun{0, 2, 6, 1}));
   EXPECT_THAT(RankRuns(*plan, 1), ElementsAre(RowRun{0, 0, 2, 4}));
-  EXPECT_THAT(StreamRuns(plan->lengths), ElementsAre(RowRun{0, 0, 0, 7}));
   // Rank 0's rows 0 1 2 3, then rank 1's rows 4 5 6 7.
-  EXPECT_THAT(StreamOrder(*plan), ElementsAre(0, 1, 4, 5, 6, 7, 2));
+  const StreamOrder order = OrderRows(ShardsOf(*plan));
+  EXPECT_THAT(order.runs, ElementsAre(RowRun{0, 0, 0, 7}));
+  EXPECT_THAT(order.source, ElementsAre(0, 1, 4, 5, 6, 7, 2));
 }
 
 TEST(RowRunsTest, RankWithOnlyPaddingHasNoRuns) {
@@ -42,12 +52,22 @@ TEST(RowRunsTest, EmptySequencesHaveNoRuns) {
   const auto plan = PlanShards(OneRow({0, 4, 0}, {4, 4, 0}), {}, 2);
   ASSERT_THAT(plan, IsOk());
   EXPECT_THAT(RankRuns(*plan, 1), ElementsAre(RowRun{1, 2, 1, 2}));
-  EXPECT_THAT(StreamRuns(plan->lengths), ElementsAre(RowRun{1, 0, 0, 4}));
+  EXPECT_THAT(OrderRows(ShardsOf(*plan)).runs, ElementsAre(RowRun{1, 0, 0, 4}));
 }
 
-// Property: StreamOrder names each real token's row once, and the row is where
+TEST(RowRunsTest, RowsThatAreNotThereLeaveGaps) {
+  // Positions 4 5 of sequence 0, then 0 1 of it; of sequence 1 only 7.
+  const std::vector<RowBuffer> buffers = {{3, {{0, 1, 4, 2}}},
+                                          {3, {{0, 0, 0, 2}, {1, 2, 7, 1}}}};
+  const StreamOrder order = OrderRows(buffers);
+  EXPECT_THAT(order.runs, ElementsAre(RowRun{0, 0, 0, 2}, RowRun{0, 2, 4, 2},
+                                      RowRun{1, 4, 7, 1}));
+  EXPECT_THAT(order.source, ElementsAre(3, 4, 1, 2, 5));
+}
+
+// Property: OrderRows names each real token's row once, and the row is where
 // LocalIndex says.
-TEST(RowRunsTest, StreamOrderFindsEveryRealToken) {
+TEST(RowRunsTest, OrderFindsEveryRealToken) {
   std::mt19937 random(1);
   for (const LayoutSpec& spec : TestSpecs()) {
     for (const int cp_size : {1, 2, 3, 4}) {
@@ -67,7 +87,9 @@ TEST(RowRunsTest, StreamOrderFindsEveryRealToken) {
         }
         slot += plan->lengths.padded[s];
       }
-      for (const int64_t row : StreamOrder(*plan)) found.push_back(held[row]);
+      for (const int64_t row : OrderRows(ShardsOf(*plan)).source) {
+        found.push_back(held[row]);
+      }
       EXPECT_EQ(found, expected);
     }
   }

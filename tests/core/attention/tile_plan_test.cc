@@ -127,8 +127,7 @@ TEST(PlanTilesTest, StripesAreTriangles) {
 TEST(PlanTilesTest, ChunkAgainstTheStreamIsARectangleAndATriangle) {
   const ShardPlan plan = Plan(OneRow({128}), 2);
   EXPECT_THAT(
-      PlanTiles(RankRuns(plan, 0), StreamRuns(plan.lengths),
-                AttentionMask::Causal())
+      PlanTiles(RankRuns(plan, 0), {{0, 0, 0, 128}}, AttentionMask::Causal())
           .tiles,
       ElementsAre(Tile{kCausal, 0, 32, 0, 32}, Tile{kFull, 32, 32, 0, 96},
                   Tile{kCausal, 32, 32, 96, 32}));
@@ -182,10 +181,13 @@ TEST_P(PlanTilesPropertyTest, TilesHoldEveryVisiblePairOnce) {
       ASSERT_THAT(plan, IsOk());
       for (int rank = 0; rank < cp_size; ++rank) {
         const auto queries = RankRuns(*plan, rank);
-        std::vector<std::vector<RowRun>> sides = {StreamRuns(lengths)};
+        std::vector<std::vector<RowRun>> sides;
+        std::vector<RowBuffer> shards;
         for (int source = 0; source < cp_size; ++source) {
           sides.push_back(RankRuns(*plan, source));
+          shards.push_back({plan->ranks[source].num_tokens, sides.back()});
         }
+        sides.push_back(OrderRows(shards).runs);
         for (const std::vector<RowRun>& keys : sides) {
           const TilePlan tiles = PlanTiles(queries, keys, GetParam());
           EXPECT_TRUE(PairsOf(tiles) ==
