@@ -47,20 +47,23 @@ absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
 
 }  // namespace
 
-absl::StatusOr<Conversion> ConvertBatch(
-    WireBatch wire_batch, Buffer payload, const Sharding& sharding, int cp_size,
-    const ShardExecutor& executor,
-    const std::function<absl::Status(int64_t bytes)>& charge) {
+absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
+                                        const Sharding& sharding, int cp_size,
+                                        const ShardExecutor& executor,
+                                        const ChargeMemory& charge) {
   Conversion conversion;
   conversion.batch.producer_state = std::move(wire_batch.producer_state);
   {
-    CF_ASSIGN_OR_RETURN(const PreparedBatch prepared,
-                        PrepareBatch(wire_batch.batch, sharding.options,
-                                     sharding.layout, cp_size));
+    CF_ASSIGN_OR_RETURN(
+        const PreparedBatch prepared,
+        PrepareBatch(
+            wire_batch.batch, sharding.options, sharding.layout, cp_size,
+            [&](int64_t bytes) { return charge(payload.size() + bytes); }));
     for (const auto& plan : prepared.plans) {
       CF_RETURN_IF_ERROR(VerifyPlan(*plan));
     }
-    CF_RETURN_IF_ERROR(charge(payload.size() + prepared.ShardBytes()));
+    CF_RETURN_IF_ERROR(
+        charge(payload.size() + prepared.ShardBytes() + prepared.PlanBytes()));
     CF_ASSIGN_OR_RETURN(conversion.batch.ranks,
                         CutAndEncode(prepared, executor));
   }

@@ -4,10 +4,10 @@
 #define CPFEED_SERVER_BATCH_CONVERTER_H_
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/shard/prepare_batch.h"
 #include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "core/wire/batch_codec.h"
@@ -23,16 +23,18 @@ struct Conversion {
 
 // Converts, plans, verifies and cuts `wire_batch` for `cp_size` ranks.
 // `payload` is what it refers to; both are released here, so that what the
-// shards do not share is freed. `charge` is asked for the bytes that are needed
-// meanwhile before they are allocated; its error ends the conversion.
+// shards do not share is freed. `charge` is asked for all that the batch takes,
+// `payload` included, before it is planned and, when that is known better,
+// before it is cut.
 //
 // Errors:
 //   INVALID_ARGUMENT  The batch is wrong.
 //   INTERNAL          A plan failed its verification.
-absl::StatusOr<Conversion> ConvertBatch(
-    WireBatch wire_batch, Buffer payload, const Sharding& sharding, int cp_size,
-    const ShardExecutor& executor,
-    const std::function<absl::Status(int64_t bytes)>& charge);
+//   Others            Of `charge`.
+absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
+                                        const Sharding& sharding, int cp_size,
+                                        const ShardExecutor& executor,
+                                        const ChargeMemory& charge);
 
 }  // namespace cpfeed
 

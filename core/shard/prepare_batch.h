@@ -5,9 +5,11 @@
 #define CPFEED_CORE_SHARD_PREPARE_BATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/batch/packed_batch.h"
 #include "core/plan/layout.h"
@@ -23,19 +25,32 @@ struct PreparedBatch {
 
   // What the shards of all ranks will hold at most, without the batch itself.
   int64_t ShardBytes() const;
+
+  // What the plans hold.
+  int64_t PlanBytes() const;
 };
+
+// Is asked for memory before it is taken; its error ends the work.
+using ChargeMemory = std::function<absl::Status(int64_t bytes)>;
 
 // Validates `batch`, converts it and plans each of its chunks for `cp_size`
 // ranks. `options.pad_rule` is set from the layout. Nothing is allocated per
 // token.
 //
+// `charge`, where given, is asked once, before anything is planned, for what
+// plans and shards may take together: a few bytes that auto_pad makes many
+// tokens of, or stripes of one token, make plans that are far larger than the
+// batch.
+//
 // Errors:
 //   INVALID_ARGUMENT  As ConvertToThd and PlanShards; with several chunks the
 //                     message of the latter names the chunk.
+//   Others            Of `charge`.
 absl::StatusOr<PreparedBatch> PrepareBatch(const PackedBatch& batch,
                                            BatchOptions options,
                                            const LayoutSpec& layout,
-                                           int cp_size);
+                                           int cp_size,
+                                           const ChargeMemory& charge = {});
 
 }  // namespace cpfeed
 
