@@ -116,12 +116,12 @@ void Feeder::OnReceipt(const v1::BatchReceipt& receipt) {
 
 absl::Status Feeder::Put(const PackedBatch& batch, const BatchInfo& info) {
   EncodedBatch encoded = EncodeBatch(batch, info.producer_state);
-  CF_ASSIGN_OR_RETURN(const int64_t bytes,
-                      CheckBatchHeader(encoded.header, max_batch_bytes_));
-  CF_RETURN_IF_ERROR(WaitForCredit(bytes));
   encoded.header.set_sequence(next_sequence_);
   encoded.header.set_batch_id(info.batch_id);
   encoded.header.set_data_epoch(info.data_epoch);
+  CF_ASSIGN_OR_RETURN(const int64_t bytes,
+                      CheckBatchHeader(encoded.header, max_batch_bytes_));
+  CF_RETURN_IF_ERROR(WaitForCredit(bytes));
   v1::PutBatchesRequest request;
   *request.mutable_batch() = std::move(encoded.header);
   if (!stream_.Write(EncodeMessage(request, Buffer()))) return BrokenStream();

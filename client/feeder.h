@@ -37,7 +37,7 @@ struct FeederOptions {
 
 // What travels beside a batch.
 struct BatchInfo {
-  std::string batch_id;        // For people.
+  std::string batch_id;        // For people; at most 256 bytes.
   std::string producer_state;  // Comes back after a rewind; at most 64 KiB.
   int64_t data_epoch = 0;
 };
@@ -64,8 +64,9 @@ class Feeder {
   // the session has no room for it.
   //
   // Errors:
-  //   INVALID_ARGUMENT  BATCH_TOO_LARGE, or an earlier batch was rejected; the
-  //                     message has its number and the reason.
+  //   INVALID_ARGUMENT  BATCH_TOO_LARGE: tensors and producer_state have more
+  //                     bytes than a batch may have. Or an earlier batch was
+  //                     rejected; the message has its number and the reason.
   //   Others            The stream ended.
   absl::Status Put(const PackedBatch& batch, const BatchInfo& info);
 

@@ -8,7 +8,9 @@
 #include "core/base/digest.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/batch/token_shape.h"
 #include "core/wire/cursor_codec.h"
+#include "core/wire/tensor_codec.h"
 #include "transport/channel_settings.h"
 
 namespace cpfeed {
@@ -16,6 +18,11 @@ namespace {
 
 constexpr size_t kMaxIdBytes = 63;
 constexpr int kMaxLabels = 32;
+
+// Tensors of a batch that are not extra ones.
+constexpr absl::string_view kBatchTensors[] = {
+    "attention_mask", "input_ids", "labels",          "padding_mask",
+    "position_ids",   "seq_lens",  "seq_lens_padded", "sequences_per_row"};
 
 template <class T>
 T OrDefault(T value, T fallback) {
@@ -107,6 +114,27 @@ absl::Status CheckHeads(const v1::Topology& topology) {
                    "and cp_size one must divide the other"));
 }
 
+absl::Status CheckTensorFields(const v1::Session& session) {
+  if (session.tensors_size() > kMaxTensors) {
+    return InvalidArgument(
+        kBadOption, absl::StrCat("session has ", session.tensors_size(),
+                                 " tensors; must be at most ", kMaxTensors));
+  }
+  for (int i = 0; i < session.tensors_size(); ++i) {
+    const std::string& name = session.tensors(i).name();
+    const bool of_batch =
+        std::find(std::begin(kBatchTensors), std::end(kBatchTensors), name) !=
+        std::end(kBatchTensors);
+    if (of_batch || (!name.empty() && !IsReservedTensorName(name))) continue;
+    return InvalidArgument(
+        kBadOption,
+        absl::StrCat("tensors[", i, "] has the name \"", name, "\", which ",
+                     name.empty() ? "is empty" : "is reserved for shards",
+                     "; must be another"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckEnums(const v1::Session& session) {
   if (!v1::Retention_IsValid(session.delivery().retention())) {
     return InvalidArgument(kBadOption, "delivery.retention is unknown");
@@ -155,6 +183,7 @@ absl::StatusOr<SessionSpec> MakeSessionSpec(
   FillDefaults(defaults, spec.session);
   spec.config = ConfigOf(spec.session);
   CF_RETURN_IF_ERROR(CheckEnums(spec.session));
+  CF_RETURN_IF_ERROR(CheckTensorFields(spec.session));
   CF_RETURN_IF_ERROR(ValidateConfig(spec.config));
   CF_RETURN_IF_ERROR(CheckHeads(spec.session.topology()));
   CF_ASSIGN_OR_RETURN(spec.sharding,

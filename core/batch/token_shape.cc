@@ -204,8 +204,7 @@ absl::Status CheckExtras(const PackedBatch& batch, const TokenShape& shape) {
       return InvalidArgument(kBatchMalformed,
                              "an extra tensor has no name; must have one");
     }
-    if (std::find(std::begin(kReservedNames), std::end(kReservedNames),
-                  extra.name) != std::end(kReservedNames)) {
+    if (IsReservedTensorName(extra.name)) {
       return InvalidArgument(
           kBatchMalformed,
           absl::StrCat("an extra tensor has the name \"", extra.name,
@@ -222,6 +221,11 @@ absl::Status CheckExtras(const PackedBatch& batch, const TokenShape& shape) {
 }
 
 }  // namespace
+
+bool IsReservedTensorName(absl::string_view name) {
+  return std::find(std::begin(kReservedNames), std::end(kReservedNames),
+                   name) != std::end(kReservedNames);
+}
 
 absl::StatusOr<TokenShape> CheckTokenShapes(const PackedBatch& batch) {
   CF_ASSIGN_OR_RETURN(const TokenShape shape, CheckInputIds(batch.input_ids));

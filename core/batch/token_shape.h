@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/batch/packed_batch.h"
 
 namespace cpfeed {
@@ -20,6 +21,10 @@ struct TokenShape {
 
   int64_t num_tokens() const { return num_rows * row_width; }  // < 2^31
 };
+
+// Whether extra tensors may not be called so: batches and shards have tensors
+// of these names.
+bool IsReservedTensorName(absl::string_view name);
 
 // Checks dtype, shape and byte size of every tensor of `batch`, and that all
 // have the token axes of input_ids. Reads no elements.
