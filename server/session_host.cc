@@ -11,7 +11,7 @@
 
 namespace cpfeed {
 
-SessionHost::SessionHost(SessionSpec spec, const v1::Cursor* start_cursor)
+SessionHost::SessionHost(SessionSpec spec)
     : spec_(std::move(spec)),
       create_time_(absl::Now()),
       session_(spec_.config) {
@@ -20,7 +20,6 @@ SessionHost::SessionHost(SessionSpec spec, const v1::Cursor* start_cursor)
     cursor.set_producer(id);
     cursors_.push_back(std::move(cursor));
   }
-  if (start_cursor != nullptr) CF_CHECK(Seek(*start_cursor).ok());
 }
 
 // ---- Producers ----

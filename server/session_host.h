@@ -31,9 +31,7 @@ namespace cpfeed {
 // connection that a seek has ended fail with ABORTED and reason REWOUND.
 class SessionHost {
  public:
-  // `start_cursor` is where to begin, or null; it has passed CheckCursor and
-  // has a part for each producer.
-  SessionHost(SessionSpec spec, const v1::Cursor* start_cursor);
+  explicit SessionHost(SessionSpec spec);
 
   const SessionSpec& spec() const { return spec_; }
 

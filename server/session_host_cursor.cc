@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/wire/batch_codec.h"
 #include "core/wire/cursor_codec.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/session_host.h"
@@ -31,6 +32,15 @@ absl::Status SessionHost::CheckOfThisSession(const v1::Cursor& cursor) const {
   if (!same) {
     return MakeError(absl::StatusCode::kFailedPrecondition, kCursorMismatch,
                      "cursor has other producers than the session");
+  }
+  for (const v1::ProducerCursor& producer : cursor.producers()) {
+    const auto bytes = static_cast<int64_t>(producer.producer_state().size());
+    if (bytes <= kMaxProducerStateBytes) continue;
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kCursorMismatch,
+        absl::StrCat("cursor: producer_state of ", producer.producer(), " has ",
+                     bytes, " bytes; must be at most ",
+                     kMaxProducerStateBytes));
   }
   return absl::OkStatus();
 }
@@ -65,12 +75,16 @@ absl::Status SessionHost::Seek(const v1::Cursor& cursor) {
     finished.push_back(producer.finished());
   }
   absl::MutexLock lock(&mu_);
-  CF_RETURN_IF_ERROR(session_.Seek(cursor.step(), next_sequences, finished));
-  cursors_.assign(cursor.producers().begin(), cursor.producers().end());
-  steps_.clear();
-  waiting_.clear();
+  CF_ASSIGN_OR_RETURN(const bool rewinds,
+                      session_.Seek(cursor.step(), next_sequences, finished));
+  if (rewinds) {
+    cursors_.assign(cursor.producers().begin(), cursor.producers().end());
+    steps_.clear();
+    waiting_.clear();
+  }
+  DropFreed();
   for (const auto& [number, connection] : connections_) {
-    rewound_.insert(number);
+    if (rewinds || connection.producer < 0) rewound_.insert(number);
   }
   NotifyAll();
   return absl::OkStatus();

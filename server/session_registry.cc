@@ -22,13 +22,6 @@ absl::Status CheckStartCursor(const v1::Cursor& cursor, const SessionSpec& spec,
                      absl::Hex(spec.digest),
                      "; set allow_topology_change if only cp_size changed"));
   }
-  if (cursor.producers_size() !=
-      static_cast<int>(spec.config.producers.size())) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, kCursorMismatch,
-                     absl::StrCat("start_cursor has ", cursor.producers_size(),
-                                  " producers; the session has ",
-                                  spec.config.producers.size()));
-  }
   return absl::OkStatus();
 }
 
@@ -92,8 +85,11 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
                                   "; this spec has ", absl::Hex(spec.digest)));
   }
   CF_RETURN_IF_ERROR(CheckRoom(spec));
-  auto host = std::make_shared<SessionHost>(
-      spec, request.has_start_cursor() ? &cursor : nullptr);
+  auto host = std::make_shared<SessionHost>(spec);
+  if (request.has_start_cursor()) {
+    const absl::Status status = host->Seek(cursor);
+    if (!status.ok()) return Annotate(status, "start_cursor");
+  }
   if (!request.validate_only()) sessions_[spec.name] = host;
   return host;
 }

@@ -51,6 +51,33 @@ std::string CheckConsumer(const Session::Consumer& consumer,
   return "";
 }
 
+// So that numbers that count up from a cursor's stay far from the end of int64.
+constexpr int64_t kMostSteps = int64_t{1} << 53;
+
+absl::Status CheckSeek(int64_t step, const std::vector<int64_t>& next_sequences,
+                       const std::vector<bool>& finished,
+                       size_t num_producers) {
+  if (next_sequences.size() != num_producers ||
+      finished.size() != num_producers) {
+    return InvalidArgument(
+        kCursorMismatch,
+        absl::StrCat("cursor has ", next_sequences.size(),
+                     " producers; the session has ", num_producers));
+  }
+  if (step < -1 || step > kMostSteps) {
+    return InvalidArgument(kCursorMismatch,
+                           absl::StrCat("cursor is behind step ", step,
+                                        "; must be -1 to ", kMostSteps));
+  }
+  for (const int64_t sequence : next_sequences) {
+    if (sequence >= 0 && sequence <= kMostSteps) continue;
+    return InvalidArgument(
+        kCursorMismatch, absl::StrCat("next_sequence of a producer is ",
+                                      sequence, "; must be 0 to ", kMostSteps));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Session::Session(SessionConfig config) : config_(std::move(config)) {
@@ -79,31 +106,41 @@ absl::Status Session::Commit(int64_t step) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Seek(int64_t step,
-                           const std::vector<int64_t>& next_sequences,
-                           const std::vector<bool>& finished) {
+absl::StatusOr<bool> Session::Seek(int64_t step,
+                                   const std::vector<int64_t>& next_sequences,
+                                   const std::vector<bool>& finished) {
   CF_RETURN_IF_ERROR(failure_);
-  if (next_sequences.size() != producers_.size() ||
-      finished.size() != producers_.size()) {
-    return InvalidArgument(
-        kCursorMismatch,
-        absl::StrCat("cursor has ", next_sequences.size(),
-                     " producers; the session has ", producers_.size()));
-  }
-  const bool negative =
-      std::any_of(next_sequences.begin(), next_sequences.end(),
-                  [](int64_t sequence) { return sequence < 0; });
-  if (step < -1 || negative) {
-    return InvalidArgument(kCursorMismatch, "cursor has negative numbers");
-  }
-  if (config_.retention == Retention::kRetain && step + 1 < next_step_) {
+  CF_RETURN_IF_ERROR(
+      CheckSeek(step, next_sequences, finished, producers_.size()));
+  const bool retain = config_.retention == Retention::kRetain;
+  if (retain && step + 1 < first_held_step_) {
     return MakeError(
         absl::StatusCode::kOutOfRange, kCursorExpired,
-        absl::StrCat("cursor is behind step ", step,
-                     "; the producers are at step ", next_step_,
-                     " and retention RETAIN cannot ask them to replay"));
+        absl::StrCat("cursor is behind step ", step, "; the first held one is ",
+                     first_held_step_,
+                     " and retention RETAIN cannot ask producers to replay"));
   }
+  const bool rewinds = !retain || step + 1 > next_step_;
   ++generation_;
+  for (Consumer& consumer : consumers_) {
+    consumer.connection = 0;
+    consumer.acked_step = step;
+    consumer.next_step = consumer.first_unsent = step + 1;
+    consumer.credit_bytes = 0;
+  }
+  committed_step_ = std::min(committed_step_, step);
+  if (rewinds) {
+    held_cost_bytes_.clear();
+    charged_bytes_ = 0;
+    first_held_step_ = next_step_ = step + 1;
+    RewindProducers(next_sequences, finished);
+  }
+  FreeSteps();
+  return rewinds;
+}
+
+void Session::RewindProducers(const std::vector<int64_t>& next_sequences,
+                              const std::vector<bool>& finished) {
   for (size_t i = 0; i < producers_.size(); ++i) {
     Producer& producer = producers_[i];
     producer.receiving.clear();
@@ -115,16 +152,6 @@ absl::Status Session::Seek(int64_t step,
     producer.pending_grant_bytes = 0;
     producer.connection = 0;
   }
-  for (Consumer& consumer : consumers_) {
-    consumer.connection = 0;
-    consumer.acked_step = step;
-    consumer.next_step = step + 1;
-    consumer.credit_bytes = 0;
-  }
-  held_cost_bytes_.clear();
-  charged_bytes_ = 0;
-  first_held_step_ = next_step_ = step + 1;
-  committed_step_ = std::min(committed_step_, step);
   // Turns go round those that have not finished, so of them the first with the
   // fewest batches is next.
   turn_ = 0;
@@ -135,8 +162,6 @@ absl::Status Session::Seek(int64_t step,
       turn_ = static_cast<int>(i);
     }
   }
-  RefillCredits();
-  return absl::OkStatus();
 }
 
 void Session::Fail(absl::Status status) {

@@ -81,6 +81,7 @@ class Session {
     int64_t connection = 0;  // 0 while no stream is open.
     int64_t acked_step = -1;
     int64_t next_step = 0;
+    int64_t first_unsent = 0;  // Behind the last step that it was ever sent.
     int64_t credit_bytes = 0;
   };
 
@@ -177,7 +178,8 @@ class Session {
   //   INVALID_ARGUMENT     Rank or consumer out of range.
   //   ABORTED              FENCED: an older incarnation or generation.
   //   OUT_OF_RANGE         CURSOR_EXPIRED: `first_step` is freed.
-  //   FAILED_PRECONDITION  `first_step` is ahead of all steps.
+  //   FAILED_PRECONDITION  CURSOR_MISMATCH: `first_step` is ahead of the steps
+  //                        that this consumer was sent since the last seek.
   absl::StatusOr<int64_t> Attach(int cp_rank, int consumer, int64_t incarnation,
                                  int64_t generation,
                                  std::optional<int64_t> first_step);
@@ -208,16 +210,20 @@ class Session {
   //   OUT_OF_RANGE  The step is not published.
   absl::Status Commit(int64_t step);
 
-  // Goes back (or, on a new server, forward) to behind `step`: producers send
-  // from `next_sequences` on, consumers attach anew. Everything held is
-  // dropped; digests stay, so that a replay that differs is a conflict.
+  // Goes back (or, on a new server, forward) to behind `step`; consumers attach
+  // anew. Where kRetain has kept all steps behind it, they are sent again and
+  // producers go on as if nothing had happened: returns false. Else everything
+  // held is dropped and producers send from `next_sequences` on: returns true.
+  // Digests stay, so that a replay that differs is a conflict.
   //
   // Errors:
-  //   INVALID_ARGUMENT  Not one sequence for each producer, or negative
-  //                     numbers.
-  //   OUT_OF_RANGE      CURSOR_EXPIRED: producers cannot replay (kRetain).
-  absl::Status Seek(int64_t step, const std::vector<int64_t>& next_sequences,
-                    const std::vector<bool>& finished);
+  //   INVALID_ARGUMENT  CURSOR_MISMATCH: not one sequence for each producer, or
+  //                     a number that is negative or above 2^53.
+  //   OUT_OF_RANGE      CURSOR_EXPIRED: a step behind it is freed, and
+  //                     producers cannot replay (kRetain).
+  absl::StatusOr<bool> Seek(int64_t step,
+                            const std::vector<int64_t>& next_sequences,
+                            const std::vector<bool>& finished);
 
   // The session cannot go on; all calls return `status` from now on.
   void Fail(absl::Status status);
@@ -252,6 +258,8 @@ class Session {
   std::vector<PublishedStep> PublishTurns();
   void Publish(int producer, std::vector<PublishedStep>& published);
   void FreeSteps();
+  void RewindProducers(const std::vector<int64_t>& next_sequences,
+                       const std::vector<bool>& finished);
   void Charge(Producer& producer, int64_t bytes);
   void RefillCredits();
   int64_t ReserveOf(const Producer& producer) const;

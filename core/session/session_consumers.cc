@@ -60,11 +60,12 @@ absl::StatusOr<int64_t> Session::Attach(int cp_rank, int consumer_number,
                                   "one is ",
                                   first_held_step_));
   }
-  if (first > next_step_) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, kCursorMismatch,
-        absl::StrCat("first_step is ", first,
-                     "; the next step to be published is ", next_step_));
+  if (first > consumer.first_unsent) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kCursorMismatch,
+                     absl::StrCat("first_step is ", first, "; must be at most ",
+                                  consumer.first_unsent,
+                                  ", the first that consumer ", consumer_number,
+                                  " of cp_rank ", cp_rank, " was not sent"));
   }
   consumer.incarnation = incarnation;
   consumer.connection = ++last_connection_;
@@ -95,6 +96,8 @@ absl::StatusOr<bool> Session::TrySend(int64_t connection, int64_t bytes) {
   if (bytes > consumer->credit_bytes && !holds_nothing) return false;
   consumer->credit_bytes -= bytes;
   ++consumer->next_step;
+  consumer->first_unsent =
+      std::max(consumer->first_unsent, consumer->next_step);
   return true;
 }
 

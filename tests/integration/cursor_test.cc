@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "client/session_client.h"
 #include "client/shard_reader.h"
 #include "core/base/error.h"
+#include "core/wire/cursor_codec.h"
 #include "cpfeed/v1/session.grpc.pb.h"
 #include "cpfeed/v1/session.pb.h"
 #include "server/server.h"
@@ -27,6 +29,8 @@ namespace {
 using ::cpfeed::testing::HasReason;
 using ::cpfeed::testing::IsOk;
 using ::cpfeed::testing::IsOkAndHolds;
+using ::cpfeed::testing::StatusIs;
+using ::testing::HasSubstr;
 
 constexpr char kSession[] = "sessions/train";
 
@@ -47,10 +51,19 @@ class CursorTest : public ::testing::Test {
     ASSERT_THAT(server, IsOk());
     server_ = *std::move(server);
     channel_ = MakeChannel(absl::StrCat("127.0.0.1:", server_->port()));
+    ASSERT_THAT(CreateSession(channel_, Request()), IsOk());
+  }
+
+  virtual v1::Retention retention() const { return v1::RETENTION_REPLAY; }
+
+  v1::CreateSessionRequest Request() const {
     v1::CreateSessionRequest request;
     request.set_session_id("train");
-    request.mutable_session()->mutable_topology()->set_cp_size(1);
-    ASSERT_THAT(CreateSession(channel_, request), IsOk());
+    v1::Session& session = *request.mutable_session();
+    session.mutable_topology()->set_cp_size(1);
+    session.mutable_delivery()->set_retention(retention());
+    session.mutable_limits()->set_max_batch_bytes(1000);
+    return request;
   }
 
   // Puts batches with these values from the session's next sequence on.
@@ -163,6 +176,67 @@ TEST_F(CursorTest, ChangedCursorIsRefused) {
   cursors[0].set_step(5);
   EXPECT_THAT(Seek(cursors[0]), HasReason(kCursorMismatch));
   EXPECT_THAT(Commit(cursors[0]), HasReason(kCursorMismatch));
+}
+
+TEST_F(CursorTest, StartCursorThatMakesNoSenseIsRefused) {
+  v1::Cursor good;
+  good.set_step(4);
+  good.add_producers()->set_producer("default");
+  good.mutable_producers(0)->set_next_sequence(5);
+  v1::CreateSessionRequest request = Request();
+  request.set_session_id("other");
+  request.set_allow_topology_change(true);
+  const auto create = [&](v1::Cursor cursor) {
+    SealCursor(cursor);
+    *request.mutable_start_cursor() = std::move(cursor);
+    return CreateSession(channel_, request);
+  };
+  v1::Cursor of_others = good;
+  of_others.mutable_producers(0)->set_producer("somebody");
+  EXPECT_THAT(create(of_others), HasReason(kCursorMismatch));
+  v1::Cursor negative = good;
+  negative.set_step(-5);
+  EXPECT_THAT(create(negative), HasReason(kCursorMismatch));
+  v1::Cursor far_away = good;
+  far_away.mutable_producers(0)->set_next_sequence(INT64_MAX);
+  EXPECT_THAT(create(far_away), HasReason(kCursorMismatch));
+  v1::Cursor long_state = good;
+  long_state.mutable_producers(0)->set_producer_state(
+      std::string((64 << 10) + 1, 's'));
+  EXPECT_THAT(create(long_state), HasReason(kCursorMismatch));
+  // The server goes on.
+  const auto session = create(good);
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ(session->next_step(), 5);
+}
+
+TEST_F(CursorTest, RankCannotJumpPastStepsThatItWasNotSent) {
+  Feed({10, 11});
+  const auto reader =
+      ShardReader::Attach(channel_, {.session = kSession, .first_step = 1});
+  EXPECT_THAT(reader,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("first_step is 1; must be at most 0")));
+  EXPECT_THAT(reader, HasReason(kCursorMismatch));
+}
+
+class RetainTest : public CursorTest {
+ protected:
+  v1::Retention retention() const override { return v1::RETENTION_RETAIN; }
+};
+
+TEST_F(RetainTest, TrainerGoesBackWithoutTheLoader) {
+  Feed({10, 11, 12});
+  std::vector<v1::Cursor> cursors;
+  EXPECT_EQ(Read(3, &cursors), std::vector<int64_t>({10, 11, 12}));
+  EXPECT_THAT(Commit(cursors[0]), IsOkAndHolds(0));
+  auto feeder = Feeder::Open(channel_, {.session = kSession});
+  ASSERT_THAT(feeder, IsOk());
+  ASSERT_THAT(Seek(cursors[0]), IsOk());
+  // The loader's stream goes on.
+  ASSERT_THAT((*feeder)->Put(BatchOf(13), {}), IsOk());
+  ASSERT_THAT((*feeder)->Flush(), IsOk());
+  EXPECT_EQ(Read(3, nullptr), std::vector<int64_t>({11, 12, 13}));
 }
 
 }  // namespace

@@ -221,14 +221,22 @@ TEST_F(SessionConsumerTest, FreedStepHasExpired) {
   EXPECT_THAT(session_.Attach(1, 0, 0, 0, -1), HasReason(kCursorExpired));
 }
 
-TEST_F(SessionConsumerTest, StepAheadOfAllIsNoPlaceToStart) {
+TEST_F(SessionConsumerTest, StepsThatWereNeverSentAreNotJumpedOver) {
   PutAll(session_, producer_, 0, 3);
-  EXPECT_THAT(session_.Attach(0, 0, 0, 0, 3), IsOk());
-  const auto attached = session_.Attach(0, 0, 0, 0, 4);
-  EXPECT_THAT(attached, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                 AllOf(HasSubstr("first_step is 4"),
-                                       HasSubstr("published is 3"))));
+  EXPECT_THAT(session_.Attach(0, 0, 0, 0, 1), HasReason(kCursorMismatch));
+  const int64_t consumer = Attach(0, 0);
+  ASSERT_THAT(session_.TrySend(consumer, 1), IsOkAndHolds(true));
+  const auto attached = session_.Attach(0, 0, 0, 0, 2);
+  EXPECT_THAT(attached,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("first_step is 2; must be at most 1, the "
+                                 "first that consumer 0 of cp_rank 0")));
   EXPECT_THAT(attached, HasReason(kCursorMismatch));
+  EXPECT_THAT(SendAll(session_, Attach(0, 0, 1)), ElementsAre(1, 2));
+  // Going back does not make it forget what it was sent.
+  EXPECT_THAT(session_.Attach(0, 0, 0, 0, 0), IsOk());
+  EXPECT_THAT(session_.Attach(0, 0, 0, 0, 3), IsOk());
+  EXPECT_THAT(session_.Attach(0, 0, 0, 0, 4), HasReason(kCursorMismatch));
 }
 
 TEST_F(SessionConsumerTest, RefusedAttachLeavesTheOldStreamAlone) {

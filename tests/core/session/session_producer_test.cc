@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -74,6 +75,32 @@ TEST(SessionProducerTest, ProducersTakeTurnsInTheOrderOfTheList) {
                                       FieldsAre(3, 0, 1), FieldsAre(4, 1, 1))));
   EXPECT_THAT(Put(session, c, 1),
               IsOkAndHolds(ElementsAre(FieldsAre(5, 2, 1))));
+}
+
+// All 1680 orders in which the events of three producers (two batches, then
+// the end) can come.
+TEST(SessionProducerTest, StepsDoNotDependOnTheOrderOfArrival) {
+  std::string order = "aaabbbccc";
+  do {
+    Session session(ConfigOf({"a", "b", "c"}));
+    const int64_t connections[] = {Open(session, "a"), Open(session, "b"),
+                                   Open(session, "c")};
+    int64_t sequences[] = {0, 0, 0};
+    std::vector<PublishedStep> steps;
+    for (const char producer : order) {
+      const int64_t connection = connections[producer - 'a'];
+      const int64_t sequence = sequences[producer - 'a']++;
+      const auto published = sequence < 2 ? Put(session, connection, sequence)
+                                          : session.Finish(connection, 2);
+      ASSERT_THAT(published, IsOk());
+      steps.insert(steps.end(), published->begin(), published->end());
+    }
+    ASSERT_THAT(steps, ElementsAre(FieldsAre(0, 0, 0), FieldsAre(1, 1, 0),
+                                   FieldsAre(2, 2, 0), FieldsAre(3, 0, 1),
+                                   FieldsAre(4, 1, 1), FieldsAre(5, 2, 1)))
+        << order;
+    ASSERT_TRUE(session.all_finished());
+  } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST(SessionProducerTest, FinishedProducerIsPassedOver) {
@@ -310,7 +337,7 @@ TEST(SessionProducerTest, FailedSessionAnswersWithItsFailure) {
   EXPECT_EQ(session.OpenProducer("a", 1).status(), failure);
   EXPECT_EQ(session.Attach(0, 0, 0, 0, {}).status(), failure);
   EXPECT_EQ(session.Commit(0), failure);
-  EXPECT_EQ(session.Seek(0, {0}, {false}), failure);
+  EXPECT_EQ(session.Seek(0, {0}, {false}).status(), failure);
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ class RandomEvents {
     int64_t incarnation = 0;
     int64_t acked = -1;
     int64_t next = 0;
+    int64_t unsent = 0;  // Behind the last that it was ever sent.
     int64_t credit = 0;
   };
   // What a cursor behind a step says.
@@ -366,7 +367,7 @@ class RandomEvents {
       EXPECT_THAT(attached, HasReason(kFenced));
     } else if (start < FirstNeeded()) {
       EXPECT_THAT(attached, HasReason(kCursorExpired));
-    } else if (start > static_cast<int64_t>(steps_.size())) {
+    } else if (start > reader.unsent) {
       EXPECT_THAT(attached, HasReason(kCursorMismatch));
     } else {
       ASSERT_THAT(attached, IsOk());
@@ -375,7 +376,8 @@ class RandomEvents {
                 .stale_connection = reader.stale_connection,
                 .incarnation = incarnation,
                 .acked = start - 1,
-                .next = start};
+                .next = start,
+                .unsent = reader.unsent};
     }
   }
 
@@ -423,6 +425,7 @@ class RandomEvents {
     if (!expected) return;
     reader.credit -= bytes;
     ++reader.next;
+    reader.unsent = std::max(reader.unsent, reader.next);
     ++num_deliveries_;
   }
 
@@ -445,30 +448,37 @@ class RandomEvents {
     const auto last = static_cast<int64_t>(steps_.size()) - 1;
     const int64_t step = std::max<int64_t>(last - Uniform(0, 6), -1);
     const Cursor cursor = CursorBehind(step);
-    const absl::Status status =
+    const auto rewinds =
         session_.Seek(step, cursor.next_sequences, cursor.finished);
-    if (session_.config().retention == Retention::kRetain && step < last) {
-      EXPECT_THAT(status, HasReason(kCursorExpired));
+    const bool retain = session_.config().retention == Retention::kRetain;
+    if (retain && step + 1 < FirstNeeded()) {
+      EXPECT_THAT(rewinds, HasReason(kCursorExpired));
       return;
     }
-    ASSERT_THAT(status, IsOk());
+    ASSERT_THAT(rewinds, IsOkAndHolds(!retain));
     ++generation_;
     ++num_seeks_;
+    committed_ = std::min(committed_, step);
+    for (Reader& reader : readers_) RewindReader(reader, step);
+    if (!retain) RewindProducers(step, cursor);
+  }
+
+  void RewindReader(Reader& reader, int64_t step) {
+    if (reader.connection != 0) reader.stale_connection = reader.connection;
+    reader.connection = 0;
+    reader.acked = step;
+    reader.next = reader.unsent = step + 1;
+    reader.credit = 0;
+  }
+
+  void RewindProducers(int64_t step, const Cursor& cursor) {
     steps_.resize(step + 1);
     finished_at_.resize(step + 1);
-    committed_ = std::min(committed_, step);
     freed_ = step + 1;
     for (int p = 0; p < kProducers; ++p) {
       ForgetStream(feeds_[p]);
       feeds_[p].num_batches = cursor.next_sequences[p];
       feeds_[p].finished = cursor.finished[p];
-    }
-    for (Reader& reader : readers_) {
-      if (reader.connection != 0) reader.stale_connection = reader.connection;
-      reader.connection = 0;
-      reader.acked = step;
-      reader.next = step + 1;
-      reader.credit = 0;
     }
   }
 

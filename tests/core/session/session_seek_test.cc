@@ -185,8 +185,14 @@ TEST_F(SessionSeekTest, WrongCursorsAreRefusedAndChangeNothing) {
   EXPECT_THAT(session_.Seek(2, {2, 1}, {false}), HasReason(kCursorMismatch));
   EXPECT_THAT(
       session_.Seek(2, {2, -1}, {false, false}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("next_sequence of a producer is -1; must be 0 to")));
+  EXPECT_THAT(session_.Seek(2, {INT64_MAX, 1}, {false, false}),
+              HasReason(kCursorMismatch));
   EXPECT_THAT(session_.Seek(-2, {0, 0}, {false, false}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("cursor is behind step -2; must be -1 to")));
+  EXPECT_THAT(session_.Seek(INT64_MAX, {2, 1}, {false, false}),
               HasReason(kCursorMismatch));
   EXPECT_EQ(session_.generation(), 1);
   EXPECT_EQ(session_.next_step(), 6);
@@ -220,17 +226,75 @@ TEST(SessionTurnTest, FinishedCursorEndsAtOnce) {
   EXPECT_EQ(session.Next(Attach(session))->kind, Delivery::Kind::kEnd);
 }
 
-TEST(SessionRetainTest, ProducersThatCannotReplayAreNotSentBack) {
-  SessionConfig config = ConfigOf({"a"});
-  config.retention = Retention::kRetain;
-  Session session(config);
-  PutAll(session, *session.OpenProducer("a", 0), 0, 3);
-  const absl::Status status = session.Seek(1, {2}, {false});
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kOutOfRange,
-                               AllOf(HasSubstr("behind step 1"),
-                                     HasSubstr("at step 3"))));
-  EXPECT_THAT(status, HasReason(kCursorExpired));
-  EXPECT_EQ(session.generation(), 1);
+// Four steps, all sent and acknowledged; the trainer has committed step 0.
+class SessionRetainTest : public ::testing::Test {
+ protected:
+  SessionRetainTest() : session_(Config()) {
+    a_ = *session_.OpenProducer("a", 0);
+    PutAll(session_, a_, 0, 4);
+    consumer_ = Attach(session_);
+    SendAll(session_, consumer_);
+    EXPECT_THAT(session_.Ack(consumer_, 3), IsOk());
+    EXPECT_THAT(session_.Commit(0), IsOk());
+  }
+
+  static SessionConfig Config() {
+    SessionConfig config = ConfigOf({"a"});
+    config.retention = Retention::kRetain;
+    return config;
+  }
+
+  Session session_;
+  int64_t a_ = 0;
+  int64_t consumer_ = 0;
+};
+
+TEST_F(SessionRetainTest, HeldStepsAreSentAgainWithoutTheProducers) {
+  ASSERT_THAT(session_.Seek(0, {1}, {false}), IsOkAndHolds(false));
+  EXPECT_EQ(session_.generation(), 2);
+  EXPECT_EQ(session_.next_step(), 4);
+  EXPECT_THAT(session_.Next(consumer_), HasReason(kFenced));
+  EXPECT_THAT(SendAll(session_, Attach(session_)), ElementsAre(1, 2, 3));
+  // The producer goes on where it is.
+  EXPECT_THAT(Put(session_, a_, 4),
+              IsOkAndHolds(ElementsAre(FieldsAre(4, 0, 4))));
+  EXPECT_EQ(session_.CheckInvariants(), "");
+}
+
+TEST_F(SessionRetainTest, SeekToTheEndKeepsWhatIsUnderWay) {
+  ASSERT_THAT(session_.Admit(a_, 4, DigestOf(4), 10, 40), IsOk());
+  ASSERT_THAT(session_.Seek(3, {4}, {false}), IsOkAndHolds(false));
+  EXPECT_THAT(session_.Complete(a_, 4, 40), IsOk());
+  EXPECT_THAT(SendAll(session_, Attach(session_)), ElementsAre(4));
+}
+
+TEST_F(SessionRetainTest, SeekBeforeACommittedStepTakesBackTheCommit) {
+  ASSERT_THAT(session_.Seek(0, {1}, {false}), IsOk());
+  const int64_t consumer = Attach(session_);
+  SendAll(session_, consumer);
+  ASSERT_THAT(session_.Ack(consumer, 1), IsOk());
+  ASSERT_THAT(session_.Commit(3), IsOk());  // Ahead of what was acknowledged.
+  EXPECT_EQ(session_.first_held_step(), 2);
+  ASSERT_THAT(session_.Seek(1, {2}, {false}), IsOkAndHolds(false));
+  EXPECT_EQ(session_.committed_step(), 1);
+  EXPECT_THAT(SendAll(session_, Attach(session_)), ElementsAre(2, 3));
+}
+
+TEST_F(SessionRetainTest, ProducersThatCannotReplayAreNotSentBack) {
+  const auto rewinds = session_.Seek(-1, {0}, {false});
+  EXPECT_THAT(rewinds, StatusIs(absl::StatusCode::kOutOfRange,
+                                AllOf(HasSubstr("behind step -1"),
+                                      HasSubstr("first held one is 1"))));
+  EXPECT_THAT(rewinds, HasReason(kCursorExpired));
+  EXPECT_EQ(session_.generation(), 1);
+}
+
+TEST_F(SessionRetainTest, NewServerGoesOnFromACursor) {
+  Session session(Config());
+  ASSERT_THAT(session.Seek(9, {10}, {false}), IsOkAndHolds(true));
+  const int64_t a = *session.OpenProducer("a", 0);
+  EXPECT_THAT(Put(session, a, 10),
+              IsOkAndHolds(ElementsAre(FieldsAre(10, 0, 10))));
 }
 
 }  // namespace
