@@ -1,0 +1,58 @@
+// Any step from a server: a client reads it and what it read can be used, or
+// refuses it.
+//
+// Input: cp_size, options, size of fragments (1 byte each), StepHeader (with
+// its length before it), payload.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
+#include "core/plan/shard_plan.h"
+#include "core/shard/shard.h"
+#include "core/wire/shard_codec.h"
+#include "cpfeed/v1/shard.pb.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace cpfeed {
+namespace {
+
+void Use(const Shard& shard) {
+  CF_CHECK(
+      static_cast<int64_t>(LocalIndex(*shard.plan, shard.cp_rank).size()) ==
+      shard.num_tokens);
+  CF_CHECK(static_cast<int64_t>(SourceIndex(shard).size()) == shard.num_tokens);
+  CF_CHECK(shard.local.cu_seqlens_padded.back() <= shard.num_tokens);
+}
+
+void Run(testing::FuzzInput input) {
+  const int cp_size = input.Byte() % 9 + 1;
+  const bool keep_checksums = input.Byte() % 4 == 0;
+  const size_t fragment_size = input.Byte() + 1;
+  v1::StepHeader header;
+  if (!header.ParseFromString(input.Counted())) return;
+  for (v1::ShardHeader& chunk : *header.mutable_chunks()) {
+    if (keep_checksums) break;
+    for (v1::TensorSpec& spec : *chunk.mutable_tensors()) {
+      spec.clear_checksum();
+    }
+  }
+  const absl::StatusOr<StepShard> step = DecodeStep(
+      header, cp_size, testing::Fragments(input.Rest(), fragment_size));
+  if (!step.ok()) return;
+  for (const Shard& shard : step->chunks) Use(shard);
+  const EncodedStep again = EncodeStep(*step, header.cp_rank());
+  CF_CHECK(DecodeStep(again.header, cp_size, again.payload).ok());
+  const EncodedStep index = SelectTensors(again, {"index"});
+  CF_CHECK(DecodeStep(index.header, cp_size, index.payload).ok());
+}
+
+}  // namespace
+}  // namespace cpfeed
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  cpfeed::Run(cpfeed::testing::FuzzInput(data, size));
+  return 0;
+}
