@@ -21,6 +21,8 @@ Json MetricsJson(const PlanMetrics& metrics) {
   json["area_imbalance"] = metrics.area.imbalance();
   json["padding_tokens"] = metrics.padding_tokens;
   AddSpread("kv_rows_received", metrics.kv_rows_received, json);
+  AddSpread("kv_rows_sent", metrics.kv_rows_sent, json);
+  AddSpread("kv_rows_sent_once", metrics.kv_rows_sent_once, json);
   AddSpread("tiles", metrics.tiles, json);
   json["tile_imbalance"] = metrics.tiles.imbalance();
   json["unsharded_tiles"] = metrics.unsharded_tiles;

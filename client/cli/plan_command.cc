@@ -18,7 +18,6 @@
 #include "core/batch/auto_pad.h"
 #include "core/batch/packed_lengths.h"
 #include "core/plan/check_lengths.h"
-#include "core/plan/kv_exchange.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/plan_verifier.h"
@@ -84,7 +83,6 @@ absl::Status FillReport(PackedLengths lengths, const PlanOptions& options,
     report.verified = true;
   }
   report.metrics = ComputePlanMetrics(report.plan);
-  report.kv_rows_sent = CountKvRowsSent(report.plan);
   return absl::OkStatus();
 }
 

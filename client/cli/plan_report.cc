@@ -22,7 +22,7 @@ Json RankJson(const PlanReport& report, int rank, bool with_segments) {
                {"area", metrics.area},
                {"tiles", metrics.tiles},
                {"kv_rows_received", metrics.kv_rows_received},
-               {"kv_rows_sent", report.kv_rows_sent[rank]},
+               {"kv_rows_sent", metrics.kv_rows_sent},
                {"slices", metrics.slices}};
   if (report.kv_row_bytes.has_value()) {
     json["kv_bytes_received"] = metrics.kv_rows_received * *report.kv_row_bytes;
@@ -33,8 +33,6 @@ Json RankJson(const PlanReport& report, int rank, bool with_segments) {
 
 Json ReportMetricsJson(const PlanReport& report) {
   Json json = MetricsJson(report.metrics);
-  json["max_kv_rows_sent"] =
-      *std::max_element(report.kv_rows_sent.begin(), report.kv_rows_sent.end());
   if (report.kv_row_bytes.has_value()) {
     const Spread& rows = report.metrics.kv_rows_received;
     json["max_kv_bytes_received"] = rows.max * *report.kv_row_bytes;
@@ -108,8 +106,7 @@ std::string LayoutTable(const std::vector<PlanReport>& reports) {
         absl::StrFormat("%.3f", metrics.tiles.imbalance()),
         absl::StrFormat("%.1f", metrics.kv_rows_received.mean),
         absl::StrCat(metrics.kv_rows_received.max),
-        absl::StrCat(*std::max_element(report.kv_rows_sent.begin(),
-                                       report.kv_rows_sent.end()))};
+        absl::StrCat(metrics.kv_rows_sent.max)};
     if (with_bytes) {
       cells.push_back(Mebibytes(report, metrics.kv_rows_received.max));
     }
@@ -138,7 +135,7 @@ std::string RankTable(const PlanReport& report) {
                                       absl::StrCat(metrics.area),
                                       absl::StrCat(metrics.tiles),
                                       absl::StrCat(metrics.kv_rows_received),
-                                      absl::StrCat(report.kv_rows_sent[rank])};
+                                      absl::StrCat(metrics.kv_rows_sent)};
     if (with_bytes)
       cells.push_back(Mebibytes(report, metrics.kv_rows_received));
     cells.push_back(absl::StrCat(metrics.slices));

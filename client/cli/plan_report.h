@@ -22,7 +22,6 @@ struct PlanReport {
                         // empty.
   ShardPlan plan;
   PlanMetrics metrics;
-  std::vector<int64_t> kv_rows_sent;    // [cp_size]
   double plan_ms = 0;                   // Time to plan, digest included.
   bool verified = false;                // The plan passed VerifyPlan.
   std::optional<int64_t> kv_row_bytes;  // Of one token's keys and values.

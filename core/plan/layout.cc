@@ -1,5 +1,6 @@
 #include "core/plan/layout.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -20,15 +21,33 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t least,
                                ", ", most, "]"));
 }
 
+// Stands for a layout that depends on the batch.
+bool IsChoice(Layout layout) {
+  return layout == Layout::kUnspecified || layout == Layout::kAuto;
+}
+
+absl::Status CheckCosts(const LayoutSpec& spec) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  absl::Status status =
+      CheckRange("objective", static_cast<int64_t>(spec.objective), 0,
+                 static_cast<int64_t>(Objective::kTile));
+  status.Update(CheckRange("mask's left", spec.mask.left, -1, kMost));
+  status.Update(CheckRange("mask's right", spec.mask.right, -1, kMost));
+  status.Update(CheckRange("linear_cost", spec.linear_cost, 0, kMaxLinearCost));
+  return status;
+}
+
 }  // namespace
 
 absl::string_view LayoutName(Layout layout) {
   if (layout == Layout::kUnspecified) return "UNSPECIFIED";
+  if (layout == Layout::kAuto) return "AUTO";
   return RuleOf(layout).name;
 }
 
 absl::StatusOr<Layout> ParseLayout(absl::string_view name) {
   const std::string upper = absl::AsciiStrToUpper(name);
+  if (upper == LayoutName(Layout::kAuto)) return Layout::kAuto;
   for (const LayoutRule* rule : LayoutRules()) {
     if (upper == rule->name) return rule->layout;
   }
@@ -38,7 +57,7 @@ absl::StatusOr<Layout> ParseLayout(absl::string_view name) {
   return InvalidArgument(
       kBadOption,
       absl::StrCat("layout is \"", name, "\"; must be one of ",
-                   absl::StrJoin(LayoutRules(), ", ", append_name)));
+                   absl::StrJoin(LayoutRules(), ", ", append_name), ", AUTO"));
 }
 
 std::vector<Layout> AllLayouts() {
@@ -48,16 +67,25 @@ std::vector<Layout> AllLayouts() {
 }
 
 LayoutSpec ResolveLayout(LayoutSpec spec, bool has_lengths) {
-  if (spec.layout == Layout::kUnspecified) {
+  if (spec.layout == Layout::kAuto && has_lengths && spec.mask.is_causal()) {
+    spec.layout = Layout::kBalanced;
+  }
+  if (IsChoice(spec.layout)) {
     spec.layout =
         has_lengths ? Layout::kHeadTailPerSequence : Layout::kHeadTailPerRow;
   }
   return spec;
 }
 
+Objective ResolveObjective(Objective objective, int64_t cp_size) {
+  if (objective != Objective::kUnspecified) return objective;
+  return cp_size >= kTileObjectiveFrom ? Objective::kTile : Objective::kArea;
+}
+
 absl::Status CheckLayoutSpec(const LayoutSpec& spec, int64_t cp_size) {
   absl::Status status = CheckRange("cp_size", cp_size, 1, kMaxCpSize);
-  if (spec.layout == Layout::kUnspecified) return status;
+  status.Update(CheckCosts(spec));
+  if (IsChoice(spec.layout)) return status;
   const LayoutRule* rule = FindRule(spec.layout);
   if (rule == nullptr) {
     return InvalidArgument(kBadOption,
@@ -72,7 +100,7 @@ absl::Status CheckLayoutSpec(const LayoutSpec& spec, int64_t cp_size) {
 }
 
 PadRule PadRuleOf(const LayoutSpec& spec, int64_t cp_size) {
-  if (cp_size <= 1 || spec.layout == Layout::kUnspecified) return {};
+  if (cp_size <= 1 || IsChoice(spec.layout)) return {};
   return RuleOf(spec.layout).needs(spec, cp_size);
 }
 

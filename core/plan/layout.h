@@ -17,22 +17,29 @@ namespace cpfeed {
 // No group is larger. Bounds what a request can make a planner allocate.
 inline constexpr int64_t kMaxCpSize = 65536;
 
+// Keeps sums of costs over 2^31 tokens in int64.
+inline constexpr int64_t kMaxLinearCost = int64_t{1} << 30;
+
 // The name as in documents and flags: "HEAD_TAIL_PER_SEQUENCE".
 absl::string_view LayoutName(Layout layout);
 
-// The reverse, in either case ("head_tail_per_sequence" too).
+// The reverse, in either case ("head_tail_per_sequence" too); "AUTO" is one.
 //
 // Errors:
 //   INVALID_ARGUMENT  `name` is no layout; the message lists them.
 absl::StatusOr<Layout> ParseLayout(absl::string_view name);
 
-// Every layout but kUnspecified, in the order of their numbers.
+// Every layout but kUnspecified and kAuto, in the order of their numbers.
 std::vector<Layout> AllLayouts();
 
-// `spec` with kUnspecified replaced by the default layout.
+// `spec` with kUnspecified and kAuto replaced by the layout that they mean.
 LayoutSpec ResolveLayout(LayoutSpec spec, bool has_lengths);
 
-// Whether the parameters of the layout and the size of the group are in range.
+// The objective, with kUnspecified replaced by what it means on so many ranks.
+Objective ResolveObjective(Objective objective, int64_t cp_size);
+
+// Whether the parameters of the layout, the mask, the costs and the size of the
+// group are in range.
 //
 // Errors:
 //   INVALID_ARGUMENT  They are not (reason BAD_OPTION); the message names the

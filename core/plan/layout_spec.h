@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "core/plan/visible_keys.h"
+
 namespace cpfeed {
 
 // The ways to share a packed stream out over a context-parallel group. The
@@ -18,7 +20,17 @@ enum class Layout : int8_t {
   kChunkGreedy = 5,
   kPtrr = 6,
   kBalanced = 7,
+  kAuto = 8,  // BALANCED for packed causal batches, else as kUnspecified.
 };
+
+// What BALANCED makes equal over the ranks besides their tokens. The numbers
+// are those of cpfeed.v1.Objective.
+enum class Objective : int8_t {
+  kUnspecified = 0,  // TILE from kTileObjectiveFrom ranks on, else AREA.
+  kArea = 1,         // Visible query-key pairs.
+  kTile = 2,         // Tiles that an attention kernel touches.
+};
+inline constexpr int kTileObjectiveFrom = 128;
 
 // Each parameter belongs to the layouts named beside it and is ignored by the
 // others.
@@ -29,6 +41,11 @@ struct LayoutSpec {
   int64_t chunk_size = 128;    // CHUNK_GREEDY: tokens of a chunk.
   bool keep_padding = false;   // BALANCED: slot padding stays, without weight.
   int64_t token_multiple = 1;  // BALANCED: every rank's rows, rounded up.
+  // BALANCED, and figures of any plan. They steer the planner; what it did is
+  // in the segments, so they are not in the plan digest.
+  Objective objective = Objective::kUnspecified;
+  VisibleKeys mask;         // The mask that costs are counted under.
+  int64_t linear_cost = 0;  // Cost of a token beside attention, in pairs.
 };
 
 }  // namespace cpfeed

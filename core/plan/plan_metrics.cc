@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "core/plan/kv_exchange.h"
+#include "core/plan/attention_work.h"
 #include "core/plan/rank_plan.h"
+#include "core/plan/transfer_table.h"
 
 namespace cpfeed {
 namespace {
-
-int64_t CeilTiles(int64_t rows) { return (rows + kTileSize - 1) / kTileSize; }
 
 RankMetrics MeasureRank(const ShardPlan& plan, const RankPlan& rank) {
   RankMetrics metrics;
@@ -16,13 +15,13 @@ RankMetrics MeasureRank(const ShardPlan& plan, const RankPlan& rank) {
   metrics.padding_rows = rank.num_tokens;
   metrics.slices = static_cast<int64_t>(rank.segments.size());
   for (const Segment& segment : rank.segments) {
+    const int64_t real = plan.lengths.real[segment.sequence];
     const int64_t begin = segment.begin;
-    const int64_t end = std::min<int64_t>(begin + segment.length,
-                                          plan.lengths.real[segment.sequence]);
+    const int64_t end = std::min<int64_t>(begin + segment.length, real);
     if (end <= begin) continue;
     metrics.padding_rows -= end - begin;
-    metrics.area += (end - begin) * (begin + end + 1) / 2;
-    metrics.tiles += CountTiles(begin, end);
+    metrics.area += CountPairs(begin, end, real, plan.spec.mask);
+    metrics.tiles += CountTiles(begin, end, real, plan.spec.mask);
   }
   return metrics;
 }
@@ -41,22 +40,17 @@ Spread SpreadOf(const std::vector<RankMetrics>& ranks,
 
 }  // namespace
 
-int64_t CountTiles(int64_t begin, int64_t end) {
-  if (end <= begin) return 0;
-  // Query tile i ends at begin + i * kTileSize, so it sees one key tile more
-  // than the one before; the last one may be cut short.
-  const int64_t whole = (end - begin) / kTileSize;
-  const int64_t tiles = whole * CeilTiles(begin) + whole * (whole + 1) / 2;
-  return (end - begin) % kTileSize == 0 ? tiles : tiles + CeilTiles(end);
-}
-
 PlanMetrics ComputePlanMetrics(const ShardPlan& plan) {
   PlanMetrics metrics;
   metrics.ranks.reserve(plan.ranks.size());
-  const std::vector<int64_t> received = CountKvRowsReceived(plan);
+  const TransferTable transfers(plan, plan.spec.mask);
   for (size_t r = 0; r < plan.ranks.size(); ++r) {
     RankMetrics rank = MeasureRank(plan, plan.ranks[r]);
-    rank.kv_rows_received = received[r];
+    const KvTraffic& traffic = transfers.traffic()[r];
+    rank.kv_rows_received = traffic.received;
+    rank.kv_rows_sent = traffic.sent;
+    rank.kv_rows_sent_once = traffic.sent_once;
+    rank.kv_fan_out = traffic.fan_out;
     metrics.padding_tokens += rank.padding_rows;
     metrics.ranks.push_back(rank);
   }
@@ -65,9 +59,12 @@ PlanMetrics ComputePlanMetrics(const ShardPlan& plan) {
   metrics.tiles = SpreadOf(metrics.ranks, &RankMetrics::tiles);
   metrics.kv_rows_received =
       SpreadOf(metrics.ranks, &RankMetrics::kv_rows_received);
+  metrics.kv_rows_sent = SpreadOf(metrics.ranks, &RankMetrics::kv_rows_sent);
+  metrics.kv_rows_sent_once =
+      SpreadOf(metrics.ranks, &RankMetrics::kv_rows_sent_once);
   metrics.slices = SpreadOf(metrics.ranks, &RankMetrics::slices);
   for (const int64_t real : plan.lengths.real) {
-    metrics.unsharded_tiles += CountTiles(0, real);
+    metrics.unsharded_tiles += CountTiles(0, real, real, plan.spec.mask);
   }
   return metrics;
 }

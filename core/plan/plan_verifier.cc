@@ -156,24 +156,35 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Rows per rank: one number, or two that differ by 1 where nothing has to
-  // divide.
-  absl::Status VerifyBalance() const {
-    const bool balanced = plan_.spec.layout == Layout::kBalanced;
-    const bool may_pad = balanced && plan_.spec.token_multiple > 1;
+  // How many of its rows a rank has to hold.
+  struct RowRange {
+    int64_t least;
+    int64_t most;
+  };
+  RowRange RowsOf(int rank) const {
     const int64_t total = slot_begin_.back();
-    const int64_t least = total / plan_.cp_size;
-    const bool may_differ =
-        balanced ||
-        (plan_.spec.layout == Layout::kContiguous && plan_.spec.uneven);
-    const int64_t most =
-        may_differ ? (total + plan_.cp_size - 1) / plan_.cp_size : least;
+    const int64_t share = total / plan_.cp_size;
+    const int64_t rest = total % plan_.cp_size;
+    if (plan_.spec.layout == Layout::kBalanced) {
+      // The first ranks have one more.
+      const int64_t rows = share + (rank < rest ? 1 : 0);
+      return {rows, rows};
+    }
+    const bool may_differ = plan_.spec.layout == Layout::kContiguous &&
+                            plan_.spec.uneven && rest > 0;
+    return {share, share + (may_differ ? 1 : 0)};
+  }
+
+  absl::Status VerifyBalance() const {
+    const bool may_pad = plan_.spec.layout == Layout::kBalanced &&
+                         plan_.cp_size > 1 && plan_.spec.token_multiple > 1;
     for (int rank = 0; rank < plan_.cp_size; ++rank) {
       const RankPlan& part = plan_.ranks[rank];
       const int64_t rows = part.num_tokens - part.pad_rows;
-      if (rows < least || rows > most) {
-        return Broken("rank ", rank, ": ", rows, " rows; must be in [", least,
-                      ", ", most, "]");
+      const RowRange range = RowsOf(rank);
+      if (rows < range.least || rows > range.most) {
+        return Broken("rank ", rank, ": ", rows, " rows; must be in [",
+                      range.least, ", ", range.most, "]");
       }
       if (part.pad_rows != 0 && !may_pad) {
         return Broken("rank ", rank, ": ", part.pad_rows,

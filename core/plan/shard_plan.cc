@@ -61,6 +61,7 @@ absl::StatusOr<ShardPlan> PlanShards(const PackedLengths& lengths,
   plan.spec = ResolveLayout(spec, /*has_lengths=*/true);
   plan.cp_size = cp_size;
   CF_RETURN_IF_ERROR(CheckLayoutSpec(plan.spec, cp_size));
+  plan.spec.objective = ResolveObjective(plan.spec.objective, cp_size);
   CF_ASSIGN_OR_RETURN(const int64_t total_tokens, CheckLengths(lengths));
   CF_RETURN_IF_ERROR(CheckDivisible(lengths, plan.spec, cp_size));
   plan.lengths = lengths;

@@ -21,14 +21,15 @@ namespace cpfeed {
 // keeps exactly once: all of them, but for BALANCED without keep_padding, which
 // keeps only real tokens.
 struct ShardPlan {
-  LayoutSpec spec;  // Resolved: never kUnspecified.
+  LayoutSpec spec;  // Resolved: neither kUnspecified nor kAuto.
   int cp_size = 1;
   PackedLengths lengths;
   std::vector<RankPlan> ranks;  // [cp_size]
   uint64_t digest = 0;          // See PlanDigest.
 };
 
-// Plans one chunk. kUnspecified is HEAD_TAIL_PER_SEQUENCE here.
+// Plans one chunk, whose lengths are known: kUnspecified is
+// HEAD_TAIL_PER_SEQUENCE here.
 //
 // Example: lengths {real {8, 3}, padded {8, 4}}, HEAD_TAIL_PER_SEQUENCE,
 // cp_size 2. Segments are (sequence, begin, length):
@@ -40,8 +41,8 @@ struct ShardPlan {
 //                     lengths that break PackedLengths' rules or sum to 2^31 or
 //                     more, or a layout whose rule of divisibility they break
 //                     (reason NOT_DIVISIBLE; the message names row, sequence,
-//                     value and multiple).
-//   UNIMPLEMENTED     BALANCED with more than one rank.
+//                     value and multiple), or a token_multiple that makes 2^31
+//                     rows or more (BATCH_TOO_LARGE).
 absl::StatusOr<ShardPlan> PlanShards(const PackedLengths& lengths,
                                      const LayoutSpec& spec, int cp_size);
 
@@ -55,7 +56,8 @@ int64_t MaxSegments(const PackedLengths& lengths, const LayoutSpec& spec,
 // parameters, cp_size, num_sequences, real lengths, slot lengths, then for each
 // rank the number of segments and their (sequence, begin, length). Parameters
 // are those that LayoutSpec lists beside the layout, in that order. Ranks
-// compare it before the first collective of a step.
+// compare it before the first collective of a step. Objective, mask and linear
+// cost are not in it: what they led to is in the segments.
 uint64_t PlanDigest(const ShardPlan& plan);
 
 // For each local row its position in the chunk's padded stream, ascending; -1

@@ -64,7 +64,8 @@ class TransferTable {
   // runs, in the same order, as ReceivedBy(b) has for peer a.
   std::vector<KvTransfer> SentBy(int cp_rank) const;
 
-  // [cp_size]. Under the causal mask `received` is CountKvRowsReceived.
+  // [cp_size]. Under the causal mask a rank that holds n rows of a sequence,
+  // the last at position e - 1, receives e - n of it.
   const std::vector<KvTraffic>& traffic() const { return traffic_; }
 
  private:

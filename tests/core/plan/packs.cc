@@ -96,7 +96,6 @@ PackedLengths RandomPack(const PackShape& shape, std::mt19937& random) {
 std::vector<LayoutSpec> TestSpecs() {
   std::vector<LayoutSpec> specs;
   for (const Layout layout : AllLayouts()) {
-    if (layout == Layout::kBalanced) continue;
     specs.push_back({.layout = layout, .stripe_width = 3, .chunk_size = 16});
   }
   return specs;

@@ -36,8 +36,8 @@ struct PackShape {
 // most are short, some are of hundreds of tokens.
 PackedLengths RandomPack(const PackShape& shape, std::mt19937& random);
 
-// Every layout that plans any number of ranks, with small parameters so that
-// small packs are cut in many pieces.
+// Every layout, with small parameters so that small packs are cut in many
+// pieces.
 std::vector<LayoutSpec> TestSpecs();
 
 // A random pack that the layout takes on so many ranks.

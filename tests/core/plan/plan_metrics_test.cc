@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/attention_work.h"
 #include "core/plan/layout.h"
 #include "core/plan/layout_spec.h"
 #include "core/plan/rank_plan.h"
@@ -181,6 +182,7 @@ class RowByRow {
  private:
   void CountRows(int64_t s) {
     for (int64_t p = 0; p < plan_.lengths.padded[s]; ++p) {
+      if (holder_[s][p] < 0) continue;  // Dropped padding.
       RankMetrics& rank = metrics_[holder_[s][p]];
       ++rank.num_tokens;
       if (p < plan_.lengths.real[s]) {

@@ -230,13 +230,6 @@ TEST(PlanShardsTest, ChunkWithoutTokensIsLegal) {
   for (const RankPlan& rank : plan->ranks) EXPECT_EQ(rank.num_tokens, 0);
 }
 
-TEST(PlanShardsTest, BalancedIsNotThereYet) {
-  EXPECT_THAT(
-      Plan(OneRow({8}), Layout::kBalanced, 2),
-      AllOf(StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("BALANCED")),
-            HasReason(kBadOption)));
-}
-
 // The digest is a contract between processes: these are its bytes.
 TEST(PlanDigestTest, IsOverTheDocumentedNumbers) {
   const auto plan =
@@ -284,7 +277,6 @@ TEST(PlanDigestTest, IsOverManySegmentsTheSame) {
 // The worst of wishes must be known before memory is taken for it.
 TEST(MaxSegmentsTest, IsNotExceeded) {
   for (const Layout layout : AllLayouts()) {
-    if (layout == Layout::kBalanced) continue;
     const PackedLengths lengths = Rows({{512, 512, 0}, {1024}});
     const LayoutSpec spec = {.layout = layout};
     const auto plan = PlanShards(lengths, spec, 4);

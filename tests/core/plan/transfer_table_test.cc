@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/plan/kv_exchange.h"
 #include "core/plan/layout.h"
 #include "core/plan/layout_spec.h"
 #include "core/plan/rank_plan.h"
@@ -206,12 +205,6 @@ TEST_P(TransferTablePropertyTest, RowsTravelExactlyWhereTheyAreSeen) {
           PlanShards(PackFor(spec, cp_size, random), spec, cp_size);
       ASSERT_THAT(plan, IsOk());
       ExpectTravel(*plan, mask);
-      if (!mask.is_causal()) continue;
-      const std::vector<int64_t> received = CountKvRowsReceived(*plan);
-      const TransferTable table(*plan);
-      for (int rank = 0; rank < cp_size; ++rank) {
-        EXPECT_EQ(table.traffic()[rank].received, received[rank]);
-      }
     }
   }
 }
