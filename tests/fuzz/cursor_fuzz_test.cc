@@ -16,6 +16,7 @@
 #include "server/session_spec.h"
 #include "server/wakeup.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/quiet_protobuf.h"
 
 namespace cpfeed {
 namespace {
@@ -85,6 +86,7 @@ void Run(testing::FuzzInput input) {
 }  // namespace cpfeed
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  cpfeed::testing::QuietProtobuf();
   cpfeed::Run(cpfeed::testing::FuzzInput(data, size));
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "cpfeed/v1/ingest.pb.h"
 #include "cpfeed/v1/shard.pb.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/quiet_protobuf.h"
 
 namespace cpfeed {
 namespace {
@@ -41,6 +42,7 @@ void Run(testing::FuzzInput input) {
 }  // namespace cpfeed
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  cpfeed::testing::QuietProtobuf();
   cpfeed::Run(cpfeed::testing::FuzzInput(data, size));
   return 0;
 }

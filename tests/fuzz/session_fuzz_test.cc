@@ -72,7 +72,8 @@ class Events {
     if (byte >= 256 - static_cast<int>(std::size(kFar))) {
       return kFar[255 - byte];
     }
-    return base + byte % 16 - 4;
+    // Where `base` is far away itself it may wrap around.
+    return static_cast<int64_t>(static_cast<uint64_t>(base) + byte % 16 - 4);
   }
 
   void ProducerEvent(int kind, int p) {
@@ -80,8 +81,8 @@ class Events {
     int64_t& connection = producers_[p];
     switch (kind) {
       case 0: {
-        const absl::StatusOr<int64_t> opened = session_.OpenProducer(
-            producer.id, Number(producer.incarnation + 1));
+        const absl::StatusOr<int64_t> opened =
+            session_.OpenProducer(producer.id, Number(producer.incarnation));
         if (opened.ok()) connection = *opened;
         return;
       }
@@ -167,7 +168,7 @@ class Events {
     if (input_.Byte() % 2 == 0) first = Number(consumer.next_step);
     const absl::StatusOr<int64_t> attached =
         session_.Attach(c / kConsumersPerRank, c % kConsumersPerRank,
-                        Number(consumer.incarnation + 1),
+                        Number(consumer.incarnation),
                         input_.Byte() % 2 * session_.generation(), first);
     if (!attached.ok()) return;
     consumers_[c] = *attached;
