@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -141,18 +142,34 @@ absl::StatusOr<ThdChunk> DecodeChunk(const v1::ShardHeader& header,
   return chunk;
 }
 
+// No plan of these lengths has more segments.
+int64_t MostSegments(const PackedLengths& lengths, const LayoutSpec& spec,
+                     int cp_size) {
+  const int64_t most = MaxSegments(lengths, spec, cp_size);
+  if (spec.layout != Layout::kBalanced || spec.keep_padding) return most;
+  // Slot padding, of which nothing travels, has none.
+  return std::min(most, std::accumulate(lengths.real.begin(),
+                                        lengths.real.end(), int64_t{0}));
+}
+
 // A few bytes may claim tokens by the billion. Every row of a rank has at least
 // a byte in the payload, if only in its mask, and ranks have equally many rows;
 // the constant is for shards of which next to nothing was asked.
-absl::Status CheckClaims(const PackedLengths& lengths, const LayoutSpec& spec,
+absl::Status CheckClaims(const v1::ShardHeader& header,
+                         const PackedLengths& lengths, const LayoutSpec& spec,
                          int cp_size, int64_t payload_bytes) {
   constexpr int64_t kAlwaysAllowed = 1 << 20;
-  const int64_t most = std::max(kAlwaysAllowed, cp_size * payload_bytes);
-  const int64_t segments = MaxSegments(lengths, spec, cp_size);
-  if (segments <= most) return absl::OkStatus();
-  return Unfit(absl::StrCat("plan may have ", segments,
-                            " segments; must be at most ", most,
-                            " for a payload of ", payload_bytes, " bytes"));
+  const auto check = [&](absl::string_view what, int64_t claimed,
+                         int64_t most) {
+    if (claimed <= std::max(kAlwaysAllowed, most)) return absl::OkStatus();
+    return Unfit(absl::StrCat(what, " ", claimed, "; must be at most ",
+                              std::max(kAlwaysAllowed, most),
+                              " for a payload of ", payload_bytes, " bytes"));
+  };
+  CF_RETURN_IF_ERROR(
+      check("num_tokens is", header.num_tokens(), payload_bytes));
+  return check("number of the plan's segments may be",
+               MostSegments(lengths, spec, cp_size), cp_size * payload_bytes);
 }
 
 absl::StatusOr<ShardPlan> PlanAgain(const v1::ShardHeader& header,
@@ -162,7 +179,7 @@ absl::StatusOr<ShardPlan> PlanAgain(const v1::ShardHeader& header,
                       ShardingFromProto(header.sharding()));
   CF_RETURN_IF_ERROR(CheckLayoutSpec(sharding.layout, cp_size));
   CF_RETURN_IF_ERROR(
-      CheckClaims(lengths, sharding.layout, cp_size, payload_bytes));
+      CheckClaims(header, lengths, sharding.layout, cp_size, payload_bytes));
   CF_ASSIGN_OR_RETURN(ShardPlan plan,
                       PlanShards(lengths, sharding.layout, cp_size));
   if (plan.digest == header.plan_digest()) return plan;

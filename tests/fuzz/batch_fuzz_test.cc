@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 #include "core/batch/packed_batch.h"
@@ -39,15 +40,17 @@ struct Settings {
 
 Settings ReadSettings(testing::FuzzInput& input) {
   Settings settings;
-  settings.layout = {.layout = static_cast<Layout>(input.Byte() % 7),
+  settings.layout = {.layout = static_cast<Layout>(input.Byte() % 8),
                      .stripe_width = 2,
-                     .chunk_size = 4};
+                     .chunk_size = 4,
+                     .token_multiple = 3};
   settings.cp_size = input.Byte() % 9 + 1;
   settings.options.num_chunks = input.Byte() % 4 + 1;
   const uint8_t flags = input.Byte();
   settings.layout.uneven = (flags & 1) != 0;
   settings.options.auto_fill = (flags & 2) != 0;
   settings.options.auto_pad = (flags & 4) != 0;
+  settings.layout.keep_padding = (flags & 8) != 0;
   return settings;
 }
 
@@ -97,9 +100,15 @@ void Run(testing::FuzzInput input) {
   const absl::StatusOr<WireBatch> batch =
       DecodeBatch(*header, testing::Fragments(payload, fragment_size));
   if (!batch.ok()) return;
-  const absl::StatusOr<PreparedBatch> prepared = PrepareBatch(
-      batch->batch, settings.options, settings.layout, settings.cp_size);
+  int64_t charged = 0;
+  const absl::StatusOr<PreparedBatch> prepared =
+      PrepareBatch(batch->batch, settings.options, settings.layout,
+                   settings.cp_size, [&](int64_t bytes) {
+                     charged = bytes;
+                     return absl::OkStatus();
+                   });
   if (!prepared.ok()) return;
+  CF_CHECK(prepared->ShardBytes() + prepared->PlanBytes() <= charged);
   for (const auto& plan : prepared->plans) CF_CHECK(VerifyPlan(*plan).ok());
   CheckShards(settings, *prepared);
 }

@@ -111,8 +111,11 @@ using LayoutAndSize = std::tuple<Layout, int>;
 class CpuShardExecutorTest : public ::testing::TestWithParam<LayoutAndSize> {
  protected:
   LayoutSpec spec() const {
-    return {
-        .layout = std::get<0>(GetParam()), .stripe_width = 3, .chunk_size = 8};
+    return {.layout = std::get<0>(GetParam()),
+            .stripe_width = 3,
+            .chunk_size = 8,
+            .keep_padding = true,
+            .token_multiple = 3};
   }
   int cp_size() const { return std::get<1>(GetParam()); }
   // A pack of PTRR has at least 128 tokens a rank.
@@ -196,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Layout::kHeadTailPerRow,
                                          Layout::kHeadTailPerSequence,
                                          Layout::kStriped, Layout::kChunkGreedy,
-                                         Layout::kPtrr),
+                                         Layout::kPtrr, Layout::kBalanced),
                        ::testing::ValuesIn(kSizes)),
     [](const auto& info) {
       return absl::StrCat(LayoutName(std::get<0>(info.param)), "On",

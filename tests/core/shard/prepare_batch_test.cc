@@ -45,8 +45,11 @@ TEST_P(PrepareBatchTest, ChargesAtLeastWhatPlansAndShardsTake) {
     std::vector<int64_t> charges;
     const auto prepared = PrepareBatch(
         batch, {.num_chunks = chunks, .auto_fill = true, .auto_pad = true},
-        {.layout = layout, .stripe_width = 2, .chunk_size = 8}, cp_size,
-        [&](int64_t bytes) {
+        {.layout = layout,
+         .stripe_width = 2,
+         .chunk_size = 8,
+         .token_multiple = 3},
+        cp_size, [&](int64_t bytes) {
           charges.push_back(bytes);
           return absl::OkStatus();
         });
@@ -62,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Layout::kHeadTailPerRow,
                                          Layout::kHeadTailPerSequence,
                                          Layout::kStriped, Layout::kChunkGreedy,
-                                         Layout::kPtrr),
+                                         Layout::kPtrr, Layout::kBalanced),
                        ::testing::Values(1, 2, 3, 8)),
     [](const auto& info) {
       return absl::StrCat(LayoutName(std::get<0>(info.param)), "On",

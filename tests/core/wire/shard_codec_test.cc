@@ -94,7 +94,11 @@ TEST_P(ShardCodecTest, DecodingUndoesEncoding) {
         RandomBatch({.num_rows = 2 * chunks, .fill = true}, random);
     const std::vector<StepShard> steps = CutOf(
         batch, {.num_chunks = chunks, .auto_fill = true, .auto_pad = true},
-        {.layout = layout, .stripe_width = 2, .chunk_size = 8}, cp_size);
+        {.layout = layout,
+         .stripe_width = 2,
+         .chunk_size = 8,
+         .token_multiple = 3},
+        cp_size);
     for (int rank = 0; rank < cp_size; ++rank) {
       const EncodedStep step = EncodeStep(steps[rank], rank);
       EXPECT_EQ(step.header.payload_bytes(), step.payload.size());
@@ -119,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Layout::kHeadTailPerRow,
                                          Layout::kHeadTailPerSequence,
                                          Layout::kStriped, Layout::kChunkGreedy,
-                                         Layout::kPtrr),
+                                         Layout::kPtrr, Layout::kBalanced),
                        ::testing::Values(1, 2, 3, 8)),
     [](const auto& info) {
       return absl::StrCat(LayoutName(std::get<0>(info.param)), "On",

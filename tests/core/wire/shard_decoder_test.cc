@@ -274,8 +274,8 @@ TEST(BadStepTest, GroupOfAnotherSizeHasAnotherPlan) {
 // take 24 GiB.
 TEST(BadStepTest, ClaimsOfManyTokensArePlannedOnlyWithTheirBytes) {
   constexpr int32_t kClaim = INT32_MAX - 1;
-  for (const v1::Layout layout :
-       {v1::LAYOUT_STRIPED, v1::LAYOUT_CHUNK_GREEDY, v1::LAYOUT_PTRR}) {
+  for (const v1::Layout layout : {v1::LAYOUT_STRIPED, v1::LAYOUT_CHUNK_GREEDY,
+                                  v1::LAYOUT_PTRR, v1::LAYOUT_BALANCED}) {
     EncodedStep step = EncodeStep(
         CutOf(CountingBatch(1, 512), {}, {.layout = Layout::kContiguous}, 2)[0],
         0);
@@ -289,10 +289,39 @@ TEST(BadStepTest, ClaimsOfManyTokensArePlannedOnlyWithTheirBytes) {
     chunk.mutable_sharding()->set_layout(layout);
     const auto decoded = DecodeStep(step.header, 2, step.payload);
     EXPECT_THAT(decoded, StatusIs(absl::StatusCode::kInvalidArgument,
-                                  AllOf(HasSubstr("plan may have"),
+                                  AllOf(HasSubstr("segments may be"),
                                         HasSubstr("must be at most 1048576"))));
     EXPECT_THAT(decoded, HasReason(kProtocolError));
   }
+}
+
+// Rows that round a rank up to token_multiple have no bytes where no tensor was
+// asked for; their index would have 8 GiB.
+TEST(BadStepTest, ClaimsOfManyRowsAreNotBelieved) {
+  const EncodedStep step = SelectTensors(
+      EncodeStep(
+          CutOf(CountingBatch(1, 8), {}, {.layout = Layout::kBalanced}, 2)[0],
+          0),
+      {"none"});
+  EXPECT_THAT(DecodeStep(step.header, 2, step.payload), IsOk());
+  v1::StepHeader header = step.header;
+  v1::ShardHeader& chunk = *header.mutable_chunks(0);
+  chunk.mutable_sharding()->set_token_multiple(INT32_MAX);
+  chunk.set_num_tokens(INT32_MAX);
+  EXPECT_THAT(DecodeStep(header, 2, step.payload),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("num_tokens is 2147483647"),
+                             HasSubstr("must be at most 1048576"))));
+}
+
+TEST(BadStepTest, PaddingThatIsNotDealtIsNoClaim) {
+  constexpr int64_t kWidth = 1 << 21;
+  PackedBatch batch = CountingBatch(1, kWidth);
+  batch.seq_lens = Ragged({{3}});
+  batch.seq_lens_padded = Ragged({{kWidth}});
+  const EncodedStep step =
+      EncodeStep(CutOf(batch, {}, {.layout = Layout::kBalanced}, 2)[0], 0);
+  EXPECT_THAT(DecodeStep(step.header, 2, step.payload), IsOk());
 }
 
 // Whatever is changed, the answer is an error or the step as it was.

@@ -136,6 +136,8 @@ Seeds BatchSeeds() {
   return {
       {"auto_filled_and_padded",
        BatchSeed(std::string("\x03\x02\x00\x06\x20", 5), auto_filled)},
+      {"balanced",
+       BatchSeed(std::string("\x07\x02\x00\x00\x20", 5), PackedRows())},
       {"everything_at_once",
        BatchSeed(std::string("\x03\x01\x01\x04\x04", 5), EverythingAtOnce())},
       {"packed_rows",
@@ -193,6 +195,8 @@ std::string StepSeed(const std::string& options, const PackedBatch& batch,
 
 Seeds StepSeeds() {
   return {
+      {"balanced", StepSeed(std::string("\x01\x01\x10", 3), PackedRows(), {},
+                            Layout::kBalanced)},
       {"chunk_greedy",
        StepSeed(std::string("\x01\x01\x40", 3), CountingBatch(1, 16), {},
                 Layout::kChunkGreedy)},
