@@ -7,6 +7,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/frame.h"
 #include "core/wire/shard_codec.h"
+#include "core/wire/step_gather.h"
 
 namespace cpfeed {
 namespace {
@@ -106,8 +107,13 @@ absl::StatusOr<std::optional<ReceivedStep>> ShardReader::Next() {
 }
 
 absl::StatusOr<ReceivedStep> ShardReader::ReadStep(v1::StepHeader header) {
-  Buffer payload;
-  while (payload.size() < header.payload_bytes()) {
+  absl::StatusOr<StepGather> begun =
+      StepGather::Begin(header, options_.max_step_bytes);
+  if (!begun.ok()) {
+    return Annotate(begun.status(), absl::StrCat("step ", header.step()));
+  }
+  StepGather& gather = *begun;
+  while (!gather.complete()) {
     Buffer message;
     if (!stream_.Read(message)) {
       ended_ = true;
@@ -117,24 +123,23 @@ absl::StatusOr<ReceivedStep> ShardReader::ReadStep(v1::StepHeader header) {
     }
     v1::StreamShardsResponse response;
     CF_ASSIGN_OR_RETURN(const Buffer piece, DecodeMessage(message, response));
-    if (!response.has_chunk() || response.chunk().offset() != payload.size()) {
+    if (!response.has_chunk() || response.chunk().offset() != gather.size()) {
       return Unexpected(
           absl::StrCat("something else inside step ", header.step()));
     }
-    payload.Append(piece);
+    if (const absl::Status status = gather.Append(piece); !status.ok()) {
+      return Annotate(status, absl::StrCat("step ", header.step()));
+    }
   }
-  if (payload.size() != header.payload_bytes() ||
-      header.cursor_bytes() > payload.size() || header.cursor_bytes() < 0) {
-    return Unexpected(absl::StrCat("step ", header.step(),
-                                   " with a payload of another size"));
-  }
+  const Buffer& payload = gather.payload();
   ReceivedStep received;
   received.cursor.resize(static_cast<size_t>(header.cursor_bytes()));
   payload.Slice(0, header.cursor_bytes()).CopyTo(received.cursor.data());
   absl::StatusOr<StepShard> shard =
       DecodeStep(header, cp_size(),
                  payload.Slice(header.cursor_bytes(),
-                               payload.size() - header.cursor_bytes()));
+                               payload.size() - header.cursor_bytes()),
+                 Checksums::kCompared);
   if (!shard.ok()) {
     return Annotate(shard.status(), absl::StrCat("step ", header.step()));
   }

@@ -35,6 +35,8 @@ struct ShardReaderOptions {
   std::vector<std::string> tensors;   // Empty: all.
   // Payload that may be under way or held without acknowledgement.
   int64_t credit_bytes = int64_t{256} << 20;
+  // A step with more is refused before memory is made for it.
+  int64_t max_step_bytes = int64_t{16} << 30;
   // How long to wait for the session to be made.
   absl::Duration session_wait = absl::Seconds(30);
 };

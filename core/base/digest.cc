@@ -1,6 +1,8 @@
 #include "core/base/digest.h"
 
-#include <xxhash.h>
+// After xxhash.h: sends its functions to the widest vectors of the processor,
+// which is twice as fast.
+#include <xxh_x86dispatch.h>
 
 #include <bit>
 

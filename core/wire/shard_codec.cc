@@ -78,12 +78,6 @@ void EncodeShard(const Shard& shard, v1::ShardHeader& header, Buffer& payload) {
   }
 }
 
-int64_t SpecBytes(const v1::TensorSpec& spec) {
-  int64_t bytes = ItemSize(static_cast<DType>(spec.dtype()));
-  for (const int64_t dim : spec.shape()) bytes *= dim;
-  return bytes;
-}
-
 // The index of a shard out of its encoded segments.
 Tensor ExpandIndex(const Buffer& cu_seqlens_padded, const Buffer& segments,
                    int64_t num_tokens) {

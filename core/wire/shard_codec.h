@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "core/shard/shard.h"
 #include "core/tensor/buffer.h"
+#include "core/wire/tensor_codec.h"
 #include "cpfeed/v1/shard.pb.h"
 
 namespace cpfeed {
@@ -53,7 +54,8 @@ EncodedStep SelectTensors(const EncodedStep& step,
 //                     plan; the message names the chunk.
 //   DATA_LOSS         A checksum or the plan digest does not agree.
 absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
-                                     const Buffer& payload);
+                                     const Buffer& payload,
+                                     Checksums checksums = Checksums::kCompare);
 
 // Rows [begin, end) of a token tensor of one shard, 0 <= begin <= end <= its
 // rows. `token_axis` is the axis of the local rows.

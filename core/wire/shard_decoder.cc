@@ -224,9 +224,10 @@ absl::Status CheckTokenTensor(const NamedTensor& named, int64_t num_tokens) {
 }
 
 absl::StatusOr<Shard> DecodeShard(const v1::ShardHeader& header, int cp_rank,
-                                  int cp_size, const Buffer& payload) {
+                                  int cp_size, const Buffer& payload,
+                                  Checksums checksums) {
   CF_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
-                      DecodeTensors(header.tensors(), payload));
+                      DecodeTensors(header.tensors(), payload, checksums));
   const Description description(tensors);
   CF_ASSIGN_OR_RETURN(ThdChunk chunk, DecodeChunk(header, description));
   CF_ASSIGN_OR_RETURN(ShardPlan plan, PlanAgain(header, chunk.lengths, cp_size,
@@ -251,7 +252,8 @@ absl::StatusOr<Shard> DecodeShard(const v1::ShardHeader& header, int cp_rank,
 }  // namespace
 
 absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
-                                     const Buffer& payload) {
+                                     const Buffer& payload,
+                                     Checksums checksums) {
   if (header.cp_rank() < 0 || header.cp_rank() >= cp_size) {
     return Unfit(absl::StrCat("cp_rank is ", header.cp_rank(),
                               "; must be below cp_size = ", cp_size));
@@ -272,8 +274,9 @@ absl::StatusOr<StepShard> DecodeStep(const v1::StepHeader& header, int cp_size,
                                 payload.size() - offset,
                                 " of the payload are left"));
     }
-    absl::StatusOr<Shard> shard = DecodeShard(chunk, header.cp_rank(), cp_size,
-                                              payload.Slice(offset, *bytes));
+    absl::StatusOr<Shard> shard =
+        DecodeShard(chunk, header.cp_rank(), cp_size,
+                    payload.Slice(offset, *bytes), checksums);
     if (!shard.ok()) return Annotate(shard.status(), place);
     step.chunks.push_back(*std::move(shard));
     offset += *bytes;

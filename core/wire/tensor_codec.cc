@@ -182,8 +182,22 @@ absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs,
   return total;
 }
 
+int64_t SpecBytes(const v1::TensorSpec& spec) {
+  return CheckSpec(spec).value_or(0);
+}
+
+absl::Status CompareChecksum(absl::string_view tensor, uint64_t computed,
+                             uint64_t given) {
+  if (computed == given) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kDataLoss, kChecksumMismatch,
+      absl::StrCat("tensor ", tensor, ": checksum is ", absl::Hex(computed),
+                   "; must be ", absl::Hex(given)));
+}
+
 absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const TensorSpecs& specs,
-                                                       const Buffer& payload) {
+                                                       const Buffer& payload,
+                                                       Checksums checksums) {
   std::vector<NamedTensor> tensors;
   tensors.reserve(specs.size());
   int64_t offset = 0;
@@ -198,11 +212,9 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const TensorSpecs& specs,
     Tensor tensor{.dtype = DTypeOfSpec(spec),
                   .shape = Shape(spec.shape().begin(), spec.shape().end()),
                   .bytes = payload.Slice(offset, bytes)};
-    if (spec.checksum() != 0 && tensor.bytes.Checksum() != spec.checksum()) {
-      return MakeError(absl::StatusCode::kDataLoss, kChecksumMismatch,
-                       absl::StrCat("tensor ", spec.name(), ": checksum is ",
-                                    absl::Hex(tensor.bytes.Checksum()),
-                                    "; must be ", absl::Hex(spec.checksum())));
+    if (spec.checksum() != 0 && checksums == Checksums::kCompare) {
+      CF_RETURN_IF_ERROR(CompareChecksum(spec.name(), tensor.bytes.Checksum(),
+                                         spec.checksum()));
     }
     tensors.push_back({.name = spec.name(),
                        .tensor = std::move(tensor),

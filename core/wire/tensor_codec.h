@@ -32,14 +32,26 @@ inline constexpr int kMaxTensors = 64;
 absl::StatusOr<int64_t> CheckTensorSpecs(const TensorSpecs& specs,
                                          int most_tensors = kMaxTensors);
 
+// The bytes of a tensor whose spec CheckTensorSpecs has passed.
+int64_t SpecBytes(const v1::TensorSpec& spec);
+
+// DATA_LOSS that names the tensor, unless the two agree.
+absl::Status CompareChecksum(absl::string_view tensor, uint64_t computed,
+                             uint64_t given);
+
+// Whether a decoder is to compare the checksums of tensors, which reads every
+// byte, or the caller has done so.
+enum class Checksums { kCompare, kCompared };
+
 // Cuts `payload` into the tensors of `specs`, which CheckTensorSpecs has
 // passed. The tensors share the payload's bytes.
 //
 // Errors:
 //   INVALID_ARGUMENT  The payload has another size.
 //   DATA_LOSS         A checksum does not agree.
-absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const TensorSpecs& specs,
-                                                       const Buffer& payload);
+absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(
+    const TensorSpecs& specs, const Buffer& payload,
+    Checksums checksums = Checksums::kCompare);
 
 // Adds a tensor's spec, its checksum computed, to `specs` and its bytes to
 // `payload`. `sequence_axis` 0 is left out.

@@ -12,7 +12,9 @@
 #include "core/base/status_macros.h"
 #include "core/plan/shard_plan.h"
 #include "core/shard/shard.h"
+#include "core/tensor/buffer.h"
 #include "core/wire/shard_codec.h"
+#include "core/wire/step_gather.h"
 #include "cpfeed/v1/shard.pb.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/quiet_protobuf.h"
@@ -28,6 +30,20 @@ void Use(const Shard& shard) {
   CF_CHECK(shard.local.cu_seqlens_padded.back() <= shard.num_tokens);
 }
 
+// The payload as it arrives at a client, with a cursor of a byte in front.
+void Gather(v1::StepHeader header, const Buffer& payload, bool decodes) {
+  header.set_payload_bytes(payload.size() + 1);
+  header.set_cursor_bytes(1);
+  auto gather = StepGather::Begin(header, 1 << 20);
+  const bool gathered = gather.ok() &&
+                        gather->Append(Buffer::CopyOf("c", 1)).ok() &&
+                        gather->Append(payload).ok() && gather->complete();
+  CF_CHECK(gathered || !decodes);
+  if (!gathered) return;
+  CF_CHECK(gather->payload().Slice(1, payload.size()).Checksum() ==
+           payload.Checksum());
+}
+
 void Run(testing::FuzzInput input) {
   const int cp_size = input.Byte() % 9 + 1;
   const bool keep_checksums = input.Byte() % 4 == 0;
@@ -40,8 +56,9 @@ void Run(testing::FuzzInput input) {
       spec.clear_checksum();
     }
   }
-  const absl::StatusOr<StepShard> step = DecodeStep(
-      header, cp_size, testing::Fragments(input.Rest(), fragment_size));
+  const Buffer payload = testing::Fragments(input.Rest(), fragment_size);
+  const absl::StatusOr<StepShard> step = DecodeStep(header, cp_size, payload);
+  Gather(header, payload, step.ok());
   if (!step.ok()) return;
   for (const Shard& shard : step->chunks) Use(shard);
   const EncodedStep again = EncodeStep(*step, header.cp_rank());
