@@ -99,9 +99,10 @@ absl::StatusOr<StepOutputs> AttendStep(const StepShard& shard,
                                   .mask = AttentionMask::Causal(),
                                   .scale = shape.scale()},
                                  *shard.chunks[chunk].plan, group));
+    outputs.kv_bytes_received -= output.lse_bytes_received;
     outputs.out.push_back(std::move(output.out));
   }
-  outputs.kv_bytes_received = group.bytes().received - received_before;
+  outputs.kv_bytes_received += group.bytes().received - received_before;
   return outputs;
 }
 

@@ -34,8 +34,9 @@ absl::StatusOr<std::vector<ChunkQkv>> DeriveQkv(const StepShard& shard,
                                                 const AttentionShape& shape);
 
 struct StepOutputs {
-  std::vector<at::Tensor> out;    // By chunk: [num_tokens, num_heads, head_dim]
-  int64_t kv_bytes_received = 0;  // From other ranks.
+  std::vector<at::Tensor> out;  // By chunk: [num_tokens, num_heads, head_dim]
+  // From other ranks; what brings lse home is not counted.
+  int64_t kv_bytes_received = 0;
 };
 
 // Context-parallel causal attention over each chunk, float32. All ranks call it

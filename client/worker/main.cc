@@ -1,10 +1,12 @@
-// cpfeed_worker: one rank of a context-parallel group. All its flags are here.
+// cpfeed_worker: one rank of a context-parallel group. The flags of its jobs
+// are here; sub-commands, which are no rank of a group, bring their own.
 
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,10 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "client/cli/command_status.h"
 #include "client/session_client.h"
 #include "client/shard_reader.h"
+#include "client/worker/attend_command.h"
 #include "client/worker/attention_job.h"
 #include "client/worker/worker_environment.h"
 #include "core/attention/make_kv_exchange.h"
@@ -34,6 +38,7 @@ struct Flags {
   std::string session;
   int consumer = 0;
   std::string exchange = "ring";
+  KvExchangeOptions exchange_options;
   std::optional<int64_t> steps;
   std::string check;
   std::string inject;
@@ -65,13 +70,16 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->envname("CPFEED_SERVER")
       ->capture_default_str();
   app.add_option("--session", flags.session,
-                 "Whose shards to read: demo, or sessions/demo")
-      ->envname("CPFEED_SESSION")
-      ->required();
+                 "Whose shards to read: demo, or sessions/demo; must be given")
+      ->envname("CPFEED_SESSION");
   app.add_option("--consumer", flags.consumer, "Number within the rank")
       ->capture_default_str();
   app.add_option("--exchange", flags.exchange,
-                 "How keys and values get to the ranks: ring or allgather")
+                 absl::StrCat("How keys and values get to the ranks: ",
+                              absl::StrJoin(KvExchangeNames(), ", ")))
+      ->capture_default_str();
+  app.add_option("--inner_size", flags.exchange_options.inner_size,
+                 "hierarchical: ranks that trade rows for heads")
       ->capture_default_str();
   app.add_option("--steps", flags.steps,
                  "How many steps; default: to the end of the data")
@@ -157,9 +165,13 @@ absl::StatusOr<AttentionJobOptions> JobOptions(const Flags& flags) {
 }
 
 absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
+  if (flags.session.empty()) {
+    return InvalidArgument(kBadOption, "session is missing; must be given");
+  }
   at::set_num_threads(flags.threads);
   CF_ASSIGN_OR_RETURN(AttentionJobOptions options, JobOptions(flags));
-  CF_ASSIGN_OR_RETURN(const auto exchange, MakeKvExchange(flags.exchange));
+  CF_ASSIGN_OR_RETURN(const auto exchange,
+                      MakeKvExchange(flags.exchange, flags.exchange_options));
   if (options.fault != Fault::kNone && environment.rank == 0 &&
       flags.check.empty()) {
     return InvalidArgument(kBadOption,
@@ -199,14 +211,19 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("Runs a job on one rank's shards of every step.",
-               "cpfeed_worker");
+  CLI::App app(
+      "Runs a job on one rank's shards of every step. A sub-command "
+      "needs no server.",
+      "cpfeed_worker");
   AddFlags(app, flags);
+  std::function<int()> run;
+  RegisterAttend(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitRefused;
   }
+  if (run) return run();
   const auto environment = ReadWorkerEnvironment(Getenv);
   const absl::Status status =
       environment.ok() ? Run(flags, *environment) : environment.status();

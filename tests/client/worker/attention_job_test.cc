@@ -124,6 +124,17 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return info.param.name; });
 
+TEST(AttentionJobExchangeTest, EveryExchangeEqualsOneDevice) {
+  for (const std::string& exchange : KvExchangeNames()) {
+    Job job{.cp_size = 4, .exchange = exchange};
+    job.Run();
+    EXPECT_THAT(job.summaries, Each(IsOk())) << exchange;
+    EXPECT_THAT(job.reports, SizeIs(3));
+    EXPECT_LE(job.summaries[0]->max_difference, 1e-5);
+    EXPECT_GT(job.summaries[0]->max_difference, 0);
+  }
+}
+
 class FaultTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, FaultTest, ::testing::Values("ring", "allgather"),
                          [](const auto& info) { return info.param; });
