@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/attention_mask.h"
-#include "core/plan/kv_exchange.h"
 #include "core/plan/layout.h"
 #include "core/plan/shard_plan.h"
+#include "core/plan/transfer_table.h"
 #include "tests/core/attention/attention_problem.h"
 #include "tests/core/plan/packs.h"
 #include "tests/testing/status_matchers.h"
@@ -134,13 +134,15 @@ TEST_P(ExchangeBytesTest, PlannedReceivesWhatThePlanSays) {
       FillAtRandom(problem, 1);
       const auto answer = RunGroup(problem, *plan, "planned", dtype);
       ASSERT_THAT(answer, IsOk());
-      const std::vector<int64_t> received = CountKvRowsReceived(*plan);
-      const std::vector<int64_t> sent = CountKvRowsSent(*plan);
+      const std::vector<KvTraffic> rows = TransferTable(*plan).traffic();
       const int64_t width = problem.num_kv_heads * 2 * problem.head_dim;
       for (int rank = 0; rank < cp_size; ++rank) {
-        EXPECT_EQ(answer->bytes_received[rank], received[rank] * width * input);
-        EXPECT_EQ(answer->backward_bytes_received[rank],
-                  (received[rank] * input + sent[rank] * accumulator) * width);
+        EXPECT_EQ(answer->bytes_received[rank],
+                  rows[rank].received * width * input);
+        EXPECT_EQ(
+            answer->backward_bytes_received[rank],
+            (rows[rank].received * input + rows[rank].sent * accumulator) *
+                width);
       }
     }
   }
