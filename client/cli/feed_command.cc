@@ -3,16 +3,17 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/command_status.h"
 #include "client/cli/json_values.h"
+#include "client/cli/progress.h"
 #include "client/documents/batch_source.h"
 #include "client/feeder.h"
 #include "client/session_client.h"
@@ -23,28 +24,11 @@
 namespace cpfeed {
 namespace {
 
-constexpr absl::Duration kReportEvery = absl::Seconds(2);
-
-// A line now and then, so that long work can be seen to go on.
-class Progress {
- public:
-  explicit Progress(std::ostream& err)
-      : err_(err), next_(absl::Now() + kReportEvery) {}
-
-  void Report(int64_t steps, const PackCounts& counts) {
-    const absl::Time now = absl::Now();
-    if (now < next_) return;
-    next_ = now + kReportEvery;
-    err_ << absl::StrFormat(
-                "cpfeed feed: %d steps, %d documents, %.1f M tokens", steps,
-                counts.documents, 1e-6 * counts.tokens)
-         << std::endl;
-  }
-
- private:
-  std::ostream& err_;
-  absl::Time next_;
-};
+// Cut documents are told apart: a few steps may hold pieces alone.
+std::string CountsLine(const PackCounts& counts) {
+  return absl::StrFormat("%d sequences, %d documents to their end, %d tokens",
+                         counts.sequences, counts.documents, counts.tokens);
+}
 
 absl::Status CheckOptions(const FeedOptions& options) {
   if (options.session.empty()) {
@@ -86,15 +70,21 @@ absl::Status Restore(const FeedOptions& options, const Feeder& feeder,
   return source.Restore(*feeder.producer_state());
 }
 
-Json TotalsJson(int64_t steps, const PackCounts& counts) {
+struct Fed {
+  int64_t steps = 0;
+  PackCounts counts;
+};
+
+Json FedJson(const Fed& fed) {
   return {{"status", "OK"},
-          {"steps", steps},
-          {"documents", counts.documents},
-          {"tokens", counts.tokens},
-          {"padding_tokens", counts.padding}};
+          {"steps", fed.steps},
+          {"sequences", fed.counts.sequences},
+          {"documents", fed.counts.documents},
+          {"tokens", fed.counts.tokens},
+          {"padding_tokens", fed.counts.padding}};
 }
 
-absl::StatusOr<Json> Feed(const FeedOptions& options, std::ostream& err) {
+absl::StatusOr<Fed> Feed(const FeedOptions& options, std::ostream& err) {
   CF_RETURN_IF_ERROR(CheckOptions(options));
   CF_ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> source,
                       OpenBatchSource(options.pack));
@@ -118,32 +108,32 @@ absl::StatusOr<Json> Feed(const FeedOptions& options, std::ostream& err) {
         {.batch_id = absl::StrCat("documents=", batch->counts.documents),
          .producer_state = source->State(),
          .data_epoch = batch->epoch}));
-    progress.Report(steps, source->totals());
+    progress.Report([&] {
+      return absl::StrFormat("cpfeed feed: %d steps: %s", steps + 1,
+                             CountsLine(source->totals()));
+    });
   }
   CF_RETURN_IF_ERROR(feeder->Finish().status());
-  return TotalsJson(steps, source->totals());
+  return Fed{.steps = steps, .counts = source->totals()};
 }
 
 }  // namespace
 
 int RunFeed(const FeedOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Json> totals = Feed(options, err);
-  if (!totals.ok()) {
+  const absl::StatusOr<Fed> fed = Feed(options, err);
+  if (!fed.ok()) {
     if (options.json) {
-      out << ErrorJson(totals.status()).dump() << std::endl;
+      out << ErrorJson(fed.status()).dump() << std::endl;
     } else {
-      err << "cpfeed feed: " << totals.status().message() << std::endl;
+      err << "cpfeed feed: " << fed.status().message() << std::endl;
     }
-    return ExitStatusOf(totals.status());
+    return ExitStatusOf(fed.status());
   }
   if (options.json) {
-    out << totals->dump() << std::endl;
+    out << FedJson(*fed).dump() << std::endl;
   } else {
-    out << absl::StrFormat("fed %d steps: %d documents, %d tokens, %d padding",
-                           totals->at("steps").get<int64_t>(),
-                           totals->at("documents").get<int64_t>(),
-                           totals->at("tokens").get<int64_t>(),
-                           totals->at("padding_tokens").get<int64_t>())
+    out << absl::StrFormat("fed %d steps: %s, %d padding", fed->steps,
+                           CountsLine(fed->counts), fed->counts.padding)
         << std::endl;
   }
   return kExitOk;

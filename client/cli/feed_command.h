@@ -29,7 +29,8 @@ struct FeedOptions {
 
 // Packs documents and puts the batches. Progress goes to `err`; at the end the
 // totals go to `out`, as a line of text or as JSON
-//   {"status":"OK","steps","documents","tokens","padding_tokens","bytes"}.
+//   {"status":"OK","steps","sequences","documents","tokens","padding_tokens"};
+// documents are those that end in these steps, sequences also pieces of others.
 //
 // Returns the exit status: 0; 2 where options, inputs or a batch are wrong; 1
 // where something else failed, such as the server.

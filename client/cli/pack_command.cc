@@ -1,10 +1,10 @@
 #include "client/cli/pack_command.h"
 
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +13,7 @@
 #include "client/cli/command_status.h"
 #include "client/cli/json_values.h"
 #include "client/cli/pack_json.h"
+#include "client/cli/progress.h"
 #include "client/documents/batch_source.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -22,31 +23,13 @@
 namespace cpfeed {
 namespace {
 
-// A line now and then, so that long work can be seen to go on.
-class Progress {
- public:
-  explicit Progress(std::ostream& err) : err_(err), next_(Now() + kEvery) {}
-
-  void Report(const PackCounts& counts) {
-    if (Now() < next_) return;
-    next_ = Now() + kEvery;
-    err_
-        << absl::StrFormat(
-               "cpfeed pack: %d batches, %d documents, %.1f M tokens, rows are "
-               "full to %.2f %%",
-               counts.batches, counts.documents, 1e-6 * counts.tokens,
-               100 * counts.FillRatio())
-        << std::endl;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kEvery{2};
-  static Clock::time_point Now() { return Clock::now(); }
-
-  std::ostream& err_;
-  Clock::time_point next_;
-};
+std::string ProgressLine(const PackCounts& counts) {
+  return absl::StrFormat(
+      "cpfeed pack: %d batches, %d documents, %.1f M tokens, rows are full to "
+      "%.2f %%",
+      counts.batches, counts.documents, 1e-6 * counts.tokens,
+      100 * counts.FillRatio());
+}
 
 // The batches' place: a file, or a stream that is there.
 absl::StatusOr<std::ostream*> OpenOutput(const std::string& output,
@@ -75,7 +58,7 @@ absl::Status WriteBatches(const PackCommandOptions& options,
       return absl::InternalError(
           absl::StrCat("cannot write batch ", written, " to ", options.output));
     }
-    progress.Report(source.totals());
+    progress.Report([&] { return ProgressLine(source.totals()); });
   }
   batches.flush();
   if (!batches) {
