@@ -1,5 +1,6 @@
 #include "server/plan_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -7,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/batch/packed_lengths.h"
+#include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/shard_plan.h"
 #include "core/wire/sharding_codec.h"
@@ -70,6 +72,10 @@ void FillMetrics(const PlanMetrics& metrics, v1::LayoutPlan& proto) {
   all.set_max_tiles(metrics.tiles.max);
   all.set_mean_tiles(metrics.tiles.mean);
   all.set_max_slices(metrics.slices.max);
+  all.set_unsharded_tiles(metrics.unsharded_tiles);
+  all.set_max_kv_rows_sent(metrics.kv_rows_sent.max);
+  all.set_max_kv_rows_sent_once(metrics.kv_rows_sent_once.max);
+  all.set_cost_imbalance(metrics.cost.imbalance());
   for (size_t rank = 0; rank < metrics.ranks.size(); ++rank) {
     const RankMetrics& one = metrics.ranks[rank];
     v1::RankPlan& plan = *proto.add_ranks();
@@ -78,7 +84,19 @@ void FillMetrics(const PlanMetrics& metrics, v1::LayoutPlan& proto) {
     plan.set_area(static_cast<double>(one.area));
     plan.set_tiles(one.tiles);
     plan.set_kv_rows_received(one.kv_rows_received);
+    plan.set_kv_rows_sent(one.kv_rows_sent);
+    all.set_max_kv_fan_out(std::max(all.max_kv_fan_out(), one.kv_fan_out));
   }
+}
+
+void FillBounds(const PlanBounds& bounds, v1::PlanBounds& proto) {
+  proto.set_max_tokens(bounds.max_tokens);
+  proto.set_area_imbalance(bounds.area_imbalance);
+  proto.set_mean_kv_rows_received(bounds.mean_kv_rows);
+  proto.set_mean_kv_rows_received_band(bounds.mean_kv_band);
+  proto.set_max_kv_rows_received(bounds.max_kv_rows);
+  proto.set_max_tiles(bounds.max_tiles);
+  proto.set_max_slices(bounds.max_slices);
 }
 
 void FillSegments(const ShardPlan& plan, v1::LayoutPlan& proto) {
@@ -104,6 +122,8 @@ absl::Status PlanOne(const PackedLengths& lengths,
   *proto.mutable_sharding() = ShardingToProto(plan.spec);
   proto.set_plan_digest(plan.digest);
   FillMetrics(ComputePlanMetrics(plan), proto);
+  FillBounds(ComputePlanBounds(plan.lengths, plan.cp_size, plan.spec.mask),
+             *proto.mutable_bounds());
   if (request.include_segments()) FillSegments(plan, proto);
   return absl::OkStatus();
 }

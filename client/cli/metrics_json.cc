@@ -1,5 +1,7 @@
 #include "client/cli/metrics_json.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -28,7 +30,23 @@ Json MetricsJson(const PlanMetrics& metrics) {
   json["unsharded_tiles"] = metrics.unsharded_tiles;
   json["tile_inflation"] = metrics.tile_inflation();
   AddSpread("slices", metrics.slices, json);
+  json["cost_imbalance"] = metrics.cost.imbalance();
+  int64_t fan_out = 0;
+  for (const RankMetrics& rank : metrics.ranks) {
+    fan_out = std::max(fan_out, rank.kv_fan_out);
+  }
+  json["max_kv_fan_out"] = fan_out;
   return json;
+}
+
+Json BoundsJson(const PlanBounds& bounds) {
+  return {{"max_tokens", bounds.max_tokens},
+          {"area_imbalance", bounds.area_imbalance},
+          {"mean_kv_rows_received", bounds.mean_kv_rows},
+          {"mean_kv_rows_received_band", bounds.mean_kv_band},
+          {"max_kv_rows_received", bounds.max_kv_rows},
+          {"max_tiles", bounds.max_tiles},
+          {"max_slices", bounds.max_slices}};
 }
 
 Json SegmentsJson(const RankPlan& rank) {

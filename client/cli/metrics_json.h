@@ -7,15 +7,21 @@
 #include <string>
 
 #include "client/cli/json_values.h"
+#include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/rank_plan.h"
 
 namespace cpfeed {
 
 // The fields of cpfeed.v1.PlanMetrics: max_ and mean_ over the ranks of tokens,
-// area, tiles, kv_rows_received and slices; area_imbalance and tile_imbalance
-// (max / mean), padding_tokens, unsharded_tiles, tile_inflation.
+// area, tiles, kv_rows_received, kv_rows_sent, kv_rows_sent_once and slices;
+// area_imbalance, tile_imbalance and cost_imbalance (max / mean),
+// padding_tokens, unsharded_tiles, tile_inflation, max_kv_fan_out.
 Json MetricsJson(const PlanMetrics& metrics);
+
+// The fields of PlanBounds, named as the metrics that they bound;
+// mean_kv_rows_received_band is the tighter one.
+Json BoundsJson(const PlanBounds& bounds);
 
 // [[sequence, begin, length], ...]
 Json SegmentsJson(const RankPlan& rank);

@@ -12,6 +12,7 @@
 #include "client/cli/command_status.h"
 #include "client/cli/json_values.h"
 #include "client/cli/lengths_file.h"
+#include "client/cli/plan_flags.h"
 #include "client/cli/plan_report.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -19,22 +20,37 @@
 #include "core/batch/packed_lengths.h"
 #include "core/plan/check_lengths.h"
 #include "core/plan/layout.h"
+#include "core/plan/layout_spec.h"
+#include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/plan_verifier.h"
 #include "core/plan/shard_plan.h"
+#include "core/plan/transfer_table.h"
+#include "core/plan/visible_keys.h"
 
 namespace cpfeed {
 namespace {
 
 absl::StatusOr<std::vector<LayoutSpec>> SpecsOf(const PlanOptions& options) {
   std::vector<LayoutSpec> specs;
+  CF_ASSIGN_OR_RETURN(const Objective objective,
+                      ParseObjective(options.objective));
+  CF_ASSIGN_OR_RETURN(const VisibleKeys mask,
+                      ParseMask(options.mask, options.window_left));
   for (const std::string& name : options.layouts) {
     CF_ASSIGN_OR_RETURN(const Layout layout, ParseLayout(name));
-    specs.push_back({.layout = layout,
-                     .uneven = options.uneven,
-                     .stripe_width = options.stripe_width,
-                     .chunk_size = options.chunk_size});
-    CF_RETURN_IF_ERROR(CheckLayoutSpec(specs.back(), options.cp_size));
+    const LayoutSpec spec = {.layout = layout,
+                             .uneven = options.uneven,
+                             .stripe_width = options.stripe_width,
+                             .chunk_size = options.chunk_size,
+                             .keep_padding = options.keep_padding,
+                             .token_multiple = options.token_multiple,
+                             .objective = objective,
+                             .mask = mask,
+                             .linear_cost = options.linear_cost};
+    CF_RETURN_IF_ERROR(CheckLayoutSpec(spec, options.cp_size));
+    specs.push_back(ResolveLayout(spec, /*has_lengths=*/true));
+    specs.back().objective = ResolveObjective(objective, options.cp_size);
   }
   return specs;
 }
@@ -75,6 +91,7 @@ absl::Status FillReport(PackedLengths lengths, const PlanOptions& options,
   }
   const auto start = std::chrono::steady_clock::now();
   CF_ASSIGN_OR_RETURN(report.plan, PlanShards(lengths, report.spec, cp_size));
+  const TransferTable transfers(report.plan, report.spec.mask);
   report.plan_ms = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)
                        .count();
@@ -83,6 +100,11 @@ absl::Status FillReport(PackedLengths lengths, const PlanOptions& options,
     report.verified = true;
   }
   report.metrics = ComputePlanMetrics(report.plan);
+  report.bounds = ComputePlanBounds(lengths, cp_size, report.spec.mask);
+  for (int rank = 0; rank < cp_size; ++rank) {
+    report.kv_peers.push_back(
+        static_cast<int64_t>(transfers.ReceivedBy(rank).size()));
+  }
   return absl::OkStatus();
 }
 
@@ -194,6 +216,23 @@ void RegisterPlan(CLI::App& app, std::function<int()>& run) {
       ->capture_default_str();
   plan->add_option("--chunk_size", options->chunk_size,
                    "CHUNK_GREEDY: tokens of a chunk")
+      ->capture_default_str();
+  plan->add_flag("--keep_padding", options->keep_padding,
+                 "BALANCED: keep slot padding, as rows without weight");
+  plan->add_option("--token_multiple", options->token_multiple,
+                   "BALANCED: round the rows of every rank up to a multiple")
+      ->capture_default_str();
+  plan->add_option("--objective", options->objective,
+                   "BALANCED: what is balanced, area or tile; auto is tile "
+                   "from 128 ranks on")
+      ->capture_default_str();
+  plan->add_option("--mask", options->mask,
+                   "What costs are counted under: causal, full or window")
+      ->capture_default_str();
+  plan->add_option("--window_left", options->window_left,
+                   "--mask window: keys before its own that a query sees");
+  plan->add_option("--linear_cost", options->linear_cost,
+                   "What a token costs beside attention, in query-key pairs")
       ->capture_default_str();
   plan->add_flag("--auto_pad", options->auto_pad,
                  "Let slots grow until a layout's rule holds");

@@ -20,6 +20,12 @@ struct PlanOptions {
   bool uneven = false;
   int64_t stripe_width = 1;
   int64_t chunk_size = 128;
+  bool keep_padding = false;
+  int64_t token_multiple = 1;
+  std::string objective = "auto";  // auto, area or tile.
+  std::string mask = "causal";     // causal, full or window.
+  std::optional<int64_t> window_left;
+  int64_t linear_cost = 0;
   bool auto_pad = false;  // Slots grow until a layout's rule holds.
   // With the first two, traffic is given in bytes too.
   std::optional<int64_t> num_kv_heads;

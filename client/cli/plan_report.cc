@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/command_status.h"
 #include "client/cli/metrics_json.h"
+#include "client/cli/plan_flags.h"
 #include "client/cli/text_table.h"
 #include "core/base/error.h"
 #include "core/plan/layout.h"
@@ -23,6 +24,9 @@ Json RankJson(const PlanReport& report, int rank, bool with_segments) {
                {"tiles", metrics.tiles},
                {"kv_rows_received", metrics.kv_rows_received},
                {"kv_rows_sent", metrics.kv_rows_sent},
+               {"kv_rows_sent_once", metrics.kv_rows_sent_once},
+               {"kv_fan_out", metrics.kv_fan_out},
+               {"kv_peers", report.kv_peers[rank]},
                {"slices", metrics.slices}};
   if (report.kv_row_bytes.has_value()) {
     json["kv_bytes_received"] = metrics.kv_rows_received * *report.kv_row_bytes;
@@ -48,6 +52,25 @@ std::string Mebibytes(const PlanReport& report, int64_t rows) {
                                      (1 << 20));
 }
 
+// What the figures above it can be at best: bounds do not depend on the layout.
+std::string BoundsLine(const std::vector<PlanReport>& reports) {
+  for (const PlanReport& report : reports) {
+    if (!report.status.ok()) continue;
+    const PlanBounds& bounds = report.bounds;
+    return absl::StrFormat(
+        "at best: tokens %d, area %.3f, tiles %.3f, kv rows in %.1f mean (band "
+        "%.1f) and %.1f max, slices %d\n",
+        bounds.max_tokens, bounds.area_imbalance,
+        report.metrics.unsharded_tiles == 0
+            ? 1.0
+            : bounds.max_tiles * report.plan.cp_size /
+                  static_cast<double>(report.metrics.unsharded_tiles),
+        bounds.mean_kv_rows, bounds.mean_kv_band, bounds.max_kv_rows,
+        bounds.max_slices);
+  }
+  return "";
+}
+
 std::string Refusal(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
   return absl::StrCat(
@@ -64,11 +87,13 @@ Json PlanReportJson(const PlanReport& report, bool with_segments) {
     json.update(ErrorJson(report.status));
     return json;
   }
+  json["objective"] = std::string(ObjectiveName(report.spec.objective));
   json["status"] = "OK";
   json["digest"] = DigestText(report.plan.digest);
   json["plan_ms"] = report.plan_ms;
   if (report.verified) json["verified"] = true;
   json["metrics"] = ReportMetricsJson(report);
+  json["bounds"] = BoundsJson(report.bounds);
   json["ranks"] = Json::array();
   for (int rank = 0; rank < report.plan.cp_size; ++rank) {
     json["ranks"].push_back(RankJson(report, rank, with_segments));
@@ -116,7 +141,7 @@ std::string LayoutTable(const std::vector<PlanReport>& reports) {
     if (verified) cells.push_back("yes");
     table.AddRow(cells);
   }
-  return table.ToString();
+  return table.ToString() + BoundsLine(reports);
 }
 
 std::string RankTable(const PlanReport& report) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "client/cli/json_values.h"
 #include "core/plan/layout_spec.h"
+#include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/shard_plan.h"
 
@@ -22,12 +23,15 @@ struct PlanReport {
                         // empty.
   ShardPlan plan;
   PlanMetrics metrics;
-  double plan_ms = 0;                   // Time to plan, digest included.
-  bool verified = false;                // The plan passed VerifyPlan.
+  PlanBounds bounds;
+  std::vector<int64_t> kv_peers;  // Ranks that each receives from.
+  double plan_ms = 0;     // Time to plan, digest and transfers included.
+  bool verified = false;  // The plan passed VerifyPlan.
   std::optional<int64_t> kv_row_bytes;  // Of one token's keys and values.
 };
 
-// {"layout", "status", "digest", "plan_ms", "metrics", "ranks"}, each rank with
+// {"layout", "objective", "status", "digest", "plan_ms", "metrics", "bounds",
+// "ranks"}, each rank with
 // its figures and, where asked for, its segments. A refusal has "layout",
 // "status", "reason" and "message".
 Json PlanReportJson(const PlanReport& report, bool with_segments);

@@ -23,6 +23,7 @@ RankMetrics MeasureRank(const ShardPlan& plan, const RankPlan& rank) {
     metrics.area += CountPairs(begin, end, real, plan.spec.mask);
     metrics.tiles += CountTiles(begin, end, real, plan.spec.mask);
   }
+  metrics.cost = metrics.area + plan.spec.linear_cost * rank.num_tokens;
   return metrics;
 }
 
@@ -56,6 +57,7 @@ PlanMetrics ComputePlanMetrics(const ShardPlan& plan) {
   }
   metrics.tokens = SpreadOf(metrics.ranks, &RankMetrics::num_tokens);
   metrics.area = SpreadOf(metrics.ranks, &RankMetrics::area);
+  metrics.cost = SpreadOf(metrics.ranks, &RankMetrics::cost);
   metrics.tiles = SpreadOf(metrics.ranks, &RankMetrics::tiles);
   metrics.kv_rows_received =
       SpreadOf(metrics.ranks, &RankMetrics::kv_rows_received);

@@ -17,6 +17,8 @@ IntervalPool::IntervalPool(absl::Span<const int64_t> real, const RowCost& cost)
   }
   std::sort(order_.begin(), order_.end(),
             [this](int32_t a, int32_t b) { return Lighter(a, b); });
+  // Cuts out of the middle add intervals; sums follow when they are needed.
+  sums_.resize(order_.size() + 1);
 }
 
 bool IntervalPool::Lighter(int32_t a, int32_t b) const {
@@ -41,27 +43,56 @@ int64_t IntervalPool::FirstNotBelow(int64_t order) const {
   return place - order_.begin();
 }
 
-// Both move the shorter side.
 void IntervalPool::Erase(int64_t place) {
-  const auto at = order_.begin() + place;
-  if (place - first_ < last() - place) {
-    std::move_backward(order_.begin() + first_, at, at + 1);
+  if (place == first_) {
     ++first_;
-  } else {
-    order_.erase(at);
+    if (summed_ < first_) ResetSums();
+    return;
   }
+  order_.erase(order_.begin() + place);
+  summed_ = std::min(summed_, place);
 }
 
 void IntervalPool::Insert(int32_t number) {
   const int64_t place = PlaceOf(number);
-  const auto at = order_.begin() + place;
-  if (first_ > 0 && place - first_ < last() - place) {
-    std::move(order_.begin() + first_, at, order_.begin() + first_ - 1);
-    --first_;
-    order_[place - 1] = number;
-  } else {
-    order_.insert(at, number);
+  if (place == first_ && first_ > 0) {
+    order_[--first_] = number;
+    ResetSums();
+    return;
   }
+  order_.insert(order_.begin() + place, number);
+  if (sums_.size() <= order_.size()) sums_.resize(order_.size() + 1);
+  summed_ = std::min(summed_, place);
+}
+
+void IntervalPool::ResetSums() {
+  summed_ = first_;
+  sums_[first_] = {};
+}
+
+void IntervalPool::SumNext() {
+  const Interval& interval = (*this)[summed_];
+  const Sum& sum = sums_[summed_];
+  sums_[summed_ + 1] = {.rows = sum.rows + interval.length(),
+                        .cost = sum.cost + interval.cost};
+  ++summed_;
+}
+
+int64_t IntervalPool::PlaceAfterRows(int64_t place, int64_t end, int64_t rows) {
+  const int64_t most = SumBefore(place).rows + rows;
+  while (summed_ < end && sums_[summed_].rows <= most) SumNext();
+  const auto behind = std::upper_bound(
+      sums_.begin() + place, sums_.begin() + std::min(summed_, end) + 1, most,
+      [](int64_t value, const Sum& sum) { return value < sum.rows; });
+  return behind - sums_.begin() - 1;
+}
+
+IntervalPool::Interval IntervalPool::PopFirst() {
+  const Interval interval = (*this)[first_];
+  open_rows_ -= interval.length();
+  open_cost_ -= interval.cost;
+  Erase(first_);
+  return interval;
 }
 
 void IntervalPool::SetSlice(int32_t number, int64_t begin, int64_t end) {
@@ -91,7 +122,12 @@ void IntervalPool::Take(int32_t number, int64_t begin, int64_t end,
   open_rows_ -= end - begin;
   open_cost_ -= before.cost;
   const bool keeps_place = begin == first && end < last;
-  if (!keeps_place) Erase(PlaceOf(number));
+  const int64_t place = PlaceOf(number);
+  if (keeps_place) {
+    summed_ = std::max(first_, std::min(summed_, place));
+  } else {
+    Erase(place);
+  }
   if (begin > first) {
     SetSlice(number, first, begin);
     open_cost_ += intervals_[number].cost;
@@ -113,6 +149,7 @@ void IntervalPool::Restore() {
     open_rows_ += before.length() - now.length();
     open_cost_ += before.cost - now.cost;
     if (now.order == before.order && now.length() > 0) {
+      summed_ = std::min(summed_, PlaceOf(number));
       now = before;
       continue;
     }

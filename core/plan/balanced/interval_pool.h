@@ -61,11 +61,29 @@ class IntervalPool {
   // The first place whose order is at least `order`.
   int64_t FirstNotBelow(int64_t order) const;
 
+  // Rows and cost of the intervals at places [first(), place) plus a number
+  // that depends on nothing but the last change: for differences. Constant time
+  // but for what changed since, which is looked at once.
+  struct Sum {
+    int64_t rows = 0;
+    int64_t cost = 0;
+  };
+  const Sum& SumBefore(int64_t place) {
+    while (summed_ < place) SumNext();
+    return sums_[place];
+  }
+  // The last place in [place, end] before which there are at most `rows` rows
+  // from `place` on.
+  int64_t PlaceAfterRows(int64_t place, int64_t end, int64_t rows);
+
   const RowCost& row_cost() const { return cost_; }
 
   // The rank takes the rows [begin, end) of an interval, which has them.
   void Take(int32_t number, int64_t begin, int64_t end, RankPart& rank);
   void TakeAll(int32_t number, RankPart& rank);
+
+  // Takes the lightest interval away, to be dealt by the caller.
+  Interval PopFirst();
 
   // What was taken since Mark() comes back. Parts of ranks stay as they are.
   // Nothing may have been taken out of the middle of an interval since.
@@ -82,6 +100,8 @@ class IntervalPool {
   void Erase(int64_t place);
   void Insert(int32_t number);
   void SetSlice(int32_t number, int64_t begin, int64_t end);
+  void ResetSums();
+  void SumNext();
 
   const RowCost& cost_;
   int64_t open_rows_ = 0;
@@ -89,6 +109,8 @@ class IntervalPool {
   std::vector<Interval> intervals_;
   std::vector<int32_t> order_;  // Of [first_, size()).
   int64_t first_ = 0;
+  std::vector<Sum> sums_;  // Right at places [first_, summed_].
+  int64_t summed_ = 0;
   std::vector<Change> log_;
 };
 

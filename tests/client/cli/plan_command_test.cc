@@ -29,8 +29,9 @@ class PlanCommandTest : public ::testing::Test {
   PlanOptions For(const std::string& lengths, int64_t cp_size) const {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     PlanOptions options;
-    options.lengths =
-        ::testing::TempDir() + "/" + std::string(info->name()) + ".txt";
+    std::string name = info->name();
+    std::replace(name.begin(), name.end(), '/', '_');
+    options.lengths = ::testing::TempDir() + "/" + name + ".txt";
     std::ofstream(options.lengths) << lengths;
     options.cp_size = cp_size;
     return options;
@@ -74,11 +75,89 @@ TEST_F(PlanCommandTest, PrintsMetricsAndRanksAsJson) {
   EXPECT_EQ(metrics["mean_slices"], 3.0);
   EXPECT_EQ(layout["ranks"][0], json::parse(R"({
       "rank": 0, "tokens": 6, "padding_rows": 0, "area": 23, "tiles": 4,
-      "kv_rows_received": 6, "kv_rows_sent": 3, "slices": 4,
+      "kv_rows_received": 6, "kv_rows_sent": 3, "kv_rows_sent_once": 3,
+      "kv_fan_out": 1, "kv_peers": 1, "slices": 4,
       "segments": [[0, 0, 2], [0, 6, 2], [1, 0, 1], [1, 3, 1]]})"));
   EXPECT_EQ(layout["ranks"][1]["segments"],
             json::parse("[[0, 2, 4], [1, 1, 2]]"));
 }
+
+TEST_F(PlanCommandTest, BoundsStandBesideTheMetrics) {
+  PlanOptions options = For("[8, 4]", 2);
+  options.layouts = {"balanced"};
+  options.objective = "area";
+  const json layout = RunJson(options, kExitOk)["layouts"][0];
+  EXPECT_EQ(layout["objective"], "AREA");
+  const json& bounds = layout["bounds"];
+  EXPECT_EQ(bounds["max_tokens"], 6);
+  EXPECT_EQ(bounds["max_kv_rows_received"], 2);  // 8 rows, 6 at home.
+  EXPECT_EQ(bounds["max_slices"], 1);
+  for (const auto& [name, bound] : bounds.items()) {
+    if (name == "mean_kv_rows_received_band") continue;
+    EXPECT_GE(layout["metrics"][name].get<double>(), bound.get<double>())
+        << name;
+  }
+}
+
+TEST_F(PlanCommandTest, CountsUnderTheMask) {
+  PlanOptions options = For("[8]", 2);
+  options.layouts = {"contiguous"};
+  options.mask = "window";
+  options.window_left = 1;
+  const json metrics = RunJson(options, kExitOk)["layouts"][0]["metrics"];
+  EXPECT_EQ(metrics["max_area"], 8);  // Rank 1: four rows that see two keys.
+  EXPECT_EQ(metrics["max_kv_rows_received"], 1);
+}
+
+TEST_F(PlanCommandTest, AutoIsTheBalancedPlanner) {
+  PlanOptions options = For("[7, 5]", 5);
+  options.layouts = {"auto"};
+  const json layout = RunJson(options, kExitOk)["layouts"][0];
+  EXPECT_EQ(layout["layout"], "BALANCED");
+  EXPECT_EQ(layout["metrics"]["max_tokens"], 3);
+}
+
+struct BadFlag {
+  std::string name;
+  std::function<void(PlanOptions&)> spoil;
+  std::string message;
+};
+
+class BadPlanFlagTest : public PlanCommandTest,
+                        public ::testing::WithParamInterface<BadFlag> {};
+
+TEST_P(BadPlanFlagTest, IsRefusedByName) {
+  PlanOptions options = For("[8]", 2);
+  GetParam().spoil(options);
+  const json answer = RunJson(options, kExitRefused);
+  EXPECT_EQ(answer["reason"], "BAD_OPTION");
+  EXPECT_THAT(answer["message"].get<std::string>(),
+              HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadPlanFlagTest,
+    ::testing::ValuesIn(std::vector<BadFlag>{
+        {"Objective", [](auto& o) { o.objective = "best"; },
+         "objective is \"best\"; must be auto, area or tile"},
+        {"Mask", [](auto& o) { o.mask = "half"; },
+         "mask is \"half\"; must be causal, full or window"},
+        {"WindowWithoutSize", [](auto& o) { o.mask = "window"; },
+         "window_left is missing and mask is window"},
+        {"SizeWithoutWindow", [](auto& o) { o.window_left = 3; },
+         "window_left is given and mask is causal"},
+        {"NegativeWindow",
+         [](auto& o) {
+           o.mask = "window";
+           o.window_left = -1;
+         },
+         "window_left is -1; must be at least 0"},
+        {"NegativeCost", [](auto& o) { o.linear_cost = -1; },
+         "linear_cost is -1; must be in [0, "},
+        {"NoRanks", [](auto& o) { o.cp_size = 0; },
+         "cp_size is 0; must be in [1, 65536]"},
+    }),
+    [](const auto& info) { return info.param.name; });
 
 TEST_F(PlanCommandTest, LeavesSegmentsOutUnlessAskedFor) {
   const json answer = RunJson(For("8", 2), kExitOk);

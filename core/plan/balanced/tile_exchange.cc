@@ -1,0 +1,207 @@
+#include "core/plan/balanced/tile_exchange.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "core/plan/attention_work.h"
+#include "core/plan/balanced/row_exchange.h"
+
+namespace cpfeed {
+namespace {
+
+constexpr size_t kPartners = 4;
+constexpr size_t kSlices = 12;
+
+// Rows of a slice at one of its ends.
+struct EndPiece {
+  size_t index = 0;
+  bool at_top = false;
+
+  Slice Of(const Slice& slice, int64_t rows) const {
+    const auto count = static_cast<int32_t>(rows);
+    if (at_top) return {slice.sequence, slice.end - count, slice.end};
+    return {slice.sequence, slice.begin, slice.begin + count};
+  }
+  Slice Rest(const Slice& slice, int64_t rows) const {
+    const auto count = static_cast<int32_t>(rows);
+    if (at_top) return {slice.sequence, slice.begin, slice.end - count};
+    return {slice.sequence, slice.begin + count, slice.end};
+  }
+};
+
+struct Exchange {
+  size_t partner = 0;
+  EndPiece dear;
+  EndPiece cheap;
+  int64_t rows = 0;
+};
+
+class TileExchange {
+ public:
+  TileExchange(const RowCost& cost, int64_t mean,
+               std::vector<std::vector<Slice>>& ranks)
+      : cost_(cost),
+        mean_(mean),
+        goal_(mean + mean / 50),
+        ranks_(ranks),
+        loads_(ranks.size(), 0),
+        stuck_(ranks.size(), 0) {
+    for (size_t rank = 0; rank < ranks.size(); ++rank) Measure(rank);
+  }
+
+  void Run() {
+    for (size_t i = 0; i < 4 * ranks_.size(); ++i) {
+      const size_t dearest = Dearest();
+      if (dearest == ranks_.size() || loads_[dearest] <= goal_) return;
+      if (!FindBest(dearest)) {
+        stuck_[dearest] = 1;
+        continue;
+      }
+      Apply(dearest);
+    }
+  }
+
+ private:
+  int64_t CostOf(const Slice& slice) const {
+    return cost_.Of(slice.sequence, slice.begin, slice.end);
+  }
+
+  void Measure(size_t rank) {
+    loads_[rank] = 0;
+    for (const Slice& slice : ranks_[rank]) loads_[rank] += CostOf(slice);
+  }
+
+  size_t Dearest() const {
+    size_t dearest = ranks_.size();
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (stuck_[rank] != 0) continue;
+      if (dearest == ranks_.size() || loads_[rank] > loads_[dearest]) {
+        dearest = rank;
+      }
+    }
+    return dearest;
+  }
+
+  std::vector<size_t> Cheapest() {
+    std::vector<size_t> order(ranks_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const size_t count = std::min(kPartners, order.size());
+    std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                      [this](size_t a, size_t b) {
+                        return loads_[a] != loads_[b] ? loads_[a] < loads_[b]
+                                                      : a < b;
+                      });
+    order.resize(count);
+    return order;
+  }
+
+  // Costs of both ranks after an exchange and the traffic that it may add, in
+  // one number; lower is better.
+  int64_t Score(int64_t dear, int64_t cheap, int64_t begins) const {
+    return std::max({dear, cheap, goal_}) + mean_ / 50 * begins / longest_;
+  }
+
+  bool FindBest(size_t dearest) {
+    best_.rows = 0;
+    best_score_ = loads_[dearest] - mean_ / 500;
+    longest_ = 1;
+    for (const Slice& slice : ranks_[dearest]) {
+      longest_ = std::max<int64_t>(longest_, slice.end);
+    }
+    for (const size_t partner : Cheapest()) {
+      if (partner == dearest || loads_[partner] >= mean_) continue;
+      const size_t dear_count = std::min(kSlices, ranks_[dearest].size());
+      const size_t cheap_count = std::min(kSlices, ranks_[partner].size());
+      for (size_t i = 0; i < dear_count; ++i) {
+        for (size_t j = 0; j < cheap_count; ++j) Try(dearest, partner, i, j);
+      }
+    }
+    return best_.rows > 0;
+  }
+
+  // A row costs about its position, so this many rows should be exchanged to
+  // bring both ranks together.
+  void Try(size_t dearest, size_t partner, size_t i, size_t j) {
+    const Slice& dear = ranks_[dearest][i];
+    const Slice& cheap = ranks_[partner][j];
+    if (dear.sequence == cheap.sequence || dear.end <= cheap.begin) return;
+    const int64_t most =
+        std::min(dear.end - dear.begin, cheap.end - cheap.begin);
+    const int64_t wanted = (loads_[dearest] - loads_[partner]) / 2;
+    for (const bool dear_top : {true, false}) {
+      for (const bool cheap_top : {false, true}) {
+        const int64_t gain = (dear_top ? dear.end : dear.begin) -
+                             (cheap_top ? cheap.end : cheap.begin);
+        if (gain <= 0) continue;
+        const int64_t tiles = wanted / gain / kTileSize;
+        for (const int64_t rows :
+             {tiles * kTileSize, (tiles + 1) * kTileSize}) {
+          if (rows == 0) continue;
+          TryEnds(dearest, {.partner = partner,
+                            .dear = {.index = i, .at_top = dear_top},
+                            .cheap = {.index = j, .at_top = cheap_top},
+                            .rows = std::min(rows, most)});
+          if (rows >= most) break;
+        }
+      }
+    }
+  }
+
+  void TryEnds(size_t dearest, const Exchange& exchange) {
+    const Slice& dear = ranks_[dearest][exchange.dear.index];
+    const Slice& cheap = ranks_[exchange.partner][exchange.cheap.index];
+    const int64_t rows = exchange.rows;
+    const Slice given = exchange.dear.Of(dear, rows);
+    const Slice got = exchange.cheap.Of(cheap, rows);
+    const int64_t dear_load = loads_[dearest] - CostOf(dear) +
+                              CostOf(exchange.dear.Rest(dear, rows)) +
+                              CostOf(got);
+    const int64_t cheap_load = loads_[exchange.partner] - CostOf(cheap) +
+                               CostOf(exchange.cheap.Rest(cheap, rows)) +
+                               CostOf(given);
+    if (dear_load >= loads_[dearest] || cheap_load >= loads_[dearest]) return;
+    const int64_t score =
+        Score(dear_load, cheap_load, int64_t{given.begin} + got.begin);
+    if (score >= best_score_) return;
+    best_score_ = score;
+    best_ = exchange;
+  }
+
+  void Apply(size_t dearest) {
+    std::vector<Slice>& dear = ranks_[dearest];
+    std::vector<Slice>& cheap = ranks_[best_.partner];
+    Slice& from_dear = dear[best_.dear.index];
+    Slice& from_cheap = cheap[best_.cheap.index];
+    const Slice given = best_.dear.Of(from_dear, best_.rows);
+    const Slice got = best_.cheap.Of(from_cheap, best_.rows);
+    from_dear = best_.dear.Rest(from_dear, best_.rows);
+    from_cheap = best_.cheap.Rest(from_cheap, best_.rows);
+    dear.push_back(got);
+    cheap.push_back(given);
+    for (const size_t rank : {dearest, best_.partner}) {
+      Canonicalize(ranks_[rank]);
+      Measure(rank);
+      stuck_[rank] = 0;
+    }
+  }
+
+  const RowCost& cost_;
+  const int64_t mean_;
+  const int64_t goal_;
+  std::vector<std::vector<Slice>>& ranks_;
+  std::vector<int64_t> loads_;
+  std::vector<char> stuck_;
+  int64_t longest_ = 1;
+  Exchange best_;
+  int64_t best_score_ = 0;
+};
+
+}  // namespace
+
+void ExchangeTiles(const RowCost& cost, int64_t mean,
+                   std::vector<std::vector<Slice>>& ranks) {
+  TileExchange(cost, mean, ranks).Run();
+}
+
+}  // namespace cpfeed
