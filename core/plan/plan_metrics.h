@@ -16,7 +16,7 @@ struct RankMetrics {
   int64_t num_tokens = 0;        // Rows, padding included.
   int64_t padding_rows = 0;      // Slot padding and pad rows among them.
   int64_t area = 0;              // Visible query-key pairs.
-  int64_t cost = 0;               // The area, and linear_cost for each row.
+  int64_t cost = 0;              // The area, and linear_cost for each row.
   int64_t tiles = 0;             // See attention_work.h.
   int64_t kv_rows_received = 0;  // See KvTraffic, as for those below.
   int64_t kv_rows_sent = 0;
