@@ -2,16 +2,12 @@
 // processes of their own, in units of what gRPC alone needs for as many bytes
 // in messages of the same size. One JSON line.
 
-#include <sys/types.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -20,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/session_client.h"
 #include "core/base/status_macros.h"
-#include "server/server.h"
 #include "tests/bench/bare_stream.h"
 #include "tests/bench/forked_process.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/measured_readers.h"
 #include "tests/bench/session_stream.h"
 #include "transport/channel_settings.h"
 
@@ -47,87 +43,12 @@ struct Case {
   int receivers;
 };
 
-// Reads a stream as receiver number `i`: a short one to warm up, or the one
-// that counts. Returns the payload bytes.
-using ReadStream = std::function<int64_t(
-    const std::shared_ptr<grpc::Channel>& channel, int i, bool warm_up)>;
-
-struct ReaderResult {
-  double begin = 0;
-  double end = 0;
-  double cpu = 0;
-  int64_t bytes = 0;
-};
-
-std::string Address(int port) { return absl::StrCat("127.0.0.1:", port); }
-
-// A server process: sends its port, ends when it is told.
-template <class Server, class Start>
-std::unique_ptr<ForkedProcess> Serve(Start start) {
-  return std::make_unique<ForkedProcess>([start](const Pipe& parent) {
-    TuneAllocator();
-    const std::unique_ptr<Server> server = start();
-    parent.Send(server->port());
-    parent.Receive<bool>();
-  });
-}
-
-std::unique_ptr<Server> StartProduct() {
-  ServerOptions options;
-  options.listen = "127.0.0.1:0";
-  // Sessions that were read hold nothing, but their budgets still count.
-  options.registry.max_sessions = 1 << 20;
-  options.registry.memory_budget_bytes = int64_t{1} << 50;
-  auto server = Server::Start(options);
-  CF_CHECK(server.ok());
-  return *std::move(server);
-}
-
-void RunReader(const Pipe& parent, int port, int i, const ReadStream& read) {
-  TuneAllocator();
-  const auto channel = MakeChannel(Address(port));
-  read(channel, i, /*warm_up=*/true);
-  parent.Send(true);
-  parent.Receive<bool>();
-  ReaderResult result;
-  const Stopwatch watch;
-  result.begin = WallSeconds();
-  result.bytes = read(channel, i, /*warm_up=*/false);
-  result.end = WallSeconds();
-  result.cpu = watch.Elapsed().cpu;
-  parent.Send(result);
-}
-
-// Starts all readers at the same moment; what they and the server need.
-Cost MeasureReaders(pid_t server, int port, int receivers,
-                    const ReadStream& read) {
-  std::vector<std::unique_ptr<ForkedProcess>> readers;
-  for (int i = 0; i < receivers; ++i) {
-    readers.push_back(std::make_unique<ForkedProcess>(
-        [&](const Pipe& parent) { RunReader(parent, port, i, read); }));
-  }
-  for (const auto& reader : readers) reader->pipe().Receive<bool>();
-  const double server_cpu = CpuSeconds(server);
-  for (const auto& reader : readers) reader->pipe().Send(true);
-  ReaderResult all{.begin = 1e300};
-  for (const auto& reader : readers) {
-    const auto result = reader->pipe().Receive<ReaderResult>();
-    all.begin = std::min(all.begin, result.begin);
-    all.end = std::max(all.end, result.end);
-    all.cpu += result.cpu;
-    all.bytes += result.bytes;
-  }
-  all.cpu += CpuSeconds(server) - server_cpu;
-  const double gib = static_cast<double>(all.bytes) / (1 << 30);
-  return {.wall = (all.end - all.begin) / gib, .cpu = all.cpu / gib};
-}
-
 class StreamBench {
  public:
   explicit StreamBench(Sizes sizes)
       : sizes_(sizes),
-        product_(Serve<Server>(StartProduct)),
-        bare_(Serve<BareServer>([] { return std::make_unique<BareServer>(); })),
+        product_(ServeProduct()),
+        bare_(ServeBare()),
         product_port_(product_->pipe().Receive<int>()),
         bare_port_(bare_->pipe().Receive<int>()) {}
 
@@ -140,11 +61,13 @@ class StreamBench {
   Cost Product(Case measured) {
     const std::string id = absl::StrCat("s", num_sessions_++);
     Fill(id, measured);
-    return MeasureReaders(
-        product_->pid(), product_port_, measured.receivers,
-        [&](const auto& channel, int i, bool warm_up) {
-          return ReadSession(channel, warm_up ? absl::StrCat(id, "w") : id, i);
-        });
+    return MeasureReaders(product_->pid(), product_port_, measured.receivers,
+                          [&](const auto& channel, int i, bool warm_up) {
+                            return ReadSession(
+                                channel, warm_up ? absl::StrCat(id, "w") : id,
+                                i);
+                          })
+        .PerGib();
   }
 
   Cost Bare(Case measured, BareKind kind) {
@@ -157,14 +80,15 @@ class StreamBench {
     const int64_t num_chunks =
         std::max<int64_t>(bytes / measured.chunk_bytes, 1);
     return MeasureReaders(
-        bare_->pid(), bare_port_, measured.receivers,
-        [&](const auto& channel, int, bool warm_up) {
-          return ReadBareStream(
-              channel, kind,
-              {.chunk_bytes = measured.chunk_bytes,
-               .num_chunks = warm_up ? num_chunks / 8 + 1 : num_chunks},
-              out);
-        });
+               bare_->pid(), bare_port_, measured.receivers,
+               [&](const auto& channel, int, bool warm_up) {
+                 return ReadBareStream(
+                     channel, kind,
+                     {.chunk_bytes = measured.chunk_bytes,
+                      .num_chunks = warm_up ? num_chunks / 8 + 1 : num_chunks},
+                     out);
+               })
+        .PerGib();
   }
 
  private:
