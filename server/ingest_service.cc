@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/batch_codec.h"
-#include "server/batch_converter.h"
+#include "server/admitted_batch.h"
 #include "server/batch_digest.h"
 #include "server/protocol.h"
 #include "server/wakeup.h"
@@ -100,16 +100,14 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
                                   " bytes now; retry when consumers have "
                                   "read"));
   };
-  CF_ASSIGN_OR_RETURN(
-      Conversion conversion,
-      ConvertBatch(std::move(batch), std::move(encoded.payload),
-                   host.spec().sharding, host.spec().config.cp_size, executor_,
-                   charge));
-  conversion.batch.batch_id = request.batch_id();
-  conversion.batch.data_epoch = request.data_epoch();
-  CF_RETURN_IF_ERROR(host.Complete(connection, receipt.sequence(),
-                                   conversion.cost_bytes,
-                                   std::move(conversion.batch)));
+  CF_RETURN_IF_ERROR(ConvertAndComplete(host,
+                                        {.connection = connection,
+                                         .sequence = receipt.sequence(),
+                                         .batch_id = request.batch_id(),
+                                         .data_epoch = request.data_epoch(),
+                                         .batch = std::move(batch),
+                                         .payload = std::move(encoded.payload)},
+                                        executor_, charge));
   receipt.set_outcome(v1::BatchReceipt::OUTCOME_ACCEPTED);
   const std::vector<PublishedStep> published = host.TakePublished(connection);
   receipt.set_step(published.empty() ? -1 : published.front().step);

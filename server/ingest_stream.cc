@@ -1,17 +1,13 @@
 #include "server/ingest_stream.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "core/base/digest.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/batch_codec.h"
 #include "core/wire/frame.h"
 #include "core/wire/status_codec.h"
-#include "server/batch_converter.h"
 #include "server/batch_digest.h"
 #include "server/protocol.h"
 
@@ -21,8 +17,6 @@ namespace {
 // Complete batches that may wait for the converter. Credit bounds their bytes;
 // this bounds their number.
 constexpr size_t kMostArrived = 16;
-
-constexpr absl::Duration kPollInterval = absl::Seconds(1);
 
 absl::Status Broken(absl::string_view what) {
   return InvalidArgument(kProtocolError, what);
@@ -225,11 +219,6 @@ absl::Status IngestStream::OnAbort(const v1::AbortBatch& abort) {
   return host_->Reject(connection_, abort.sequence());
 }
 
-void IngestStream::Arrive(Arrived arrived) {
-  absl::MutexLock lock(&mu_);
-  arrived_.push_back(std::move(arrived));
-}
-
 void IngestStream::Refuse(int64_t sequence, const absl::Status& why) {
   dropping_ = sequence;
   SendReceipt(sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0, why);
@@ -302,83 +291,6 @@ bool IngestStream::HasRoom() const {
 bool IngestStream::IsIdle() const {
   absl::MutexLock lock(&mu_);
   return outbox_.empty() && arrived_.empty() && !converting_ && !message_ready_;
-}
-
-void IngestStream::ConvertLoop() {
-  while (true) {
-    Arrived next;
-    {
-      const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-        return !arrived_.empty() || stopping_;
-      };
-      absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&ready));
-      if (stopping_) return;
-      next = std::move(arrived_.front());
-      arrived_.pop_front();
-      converting_ = true;
-    }
-    const absl::Status status = Convert(std::move(next));
-    {
-      absl::MutexLock lock(&mu_);
-      converting_ = false;
-      if (!status.ok()) broken_ = status;
-    }
-    bell_.Notify();
-    if (!status.ok()) return;
-  }
-}
-
-// Returns an error only where the stream cannot go on.
-absl::Status IngestStream::Convert(Arrived arrived) {
-  if (arrived.finish) return host_->Finish(connection_, *arrived.finish);
-  const int64_t sequence = arrived.header.sequence();
-  const absl::Status status = ConvertAndComplete(std::move(arrived));
-  return status.ok() ? status : Settle(sequence, status);
-}
-
-absl::Status IngestStream::ConvertAndComplete(Arrived arrived) {
-  const int64_t sequence = arrived.header.sequence();
-  CF_ASSIGN_OR_RETURN(WireBatch batch,
-                      DecodeBatch(arrived.header, arrived.payload));
-  CF_ASSIGN_OR_RETURN(
-      Conversion conversion,
-      ConvertBatch(
-          std::move(batch), std::exchange(arrived.payload, {}),
-          host_->spec().sharding, host_->spec().config.cp_size, executor_,
-          [&](int64_t bytes) { return ChargeOrWait(sequence, bytes); }));
-  conversion.batch.batch_id = arrived.header.batch_id();
-  conversion.batch.data_epoch = arrived.header.data_epoch();
-  return host_->Complete(connection_, sequence, conversion.cost_bytes,
-                         std::move(conversion.batch));
-}
-
-// A wrong batch gets a receipt and the stream goes on; so does one that was
-// admitted behind it and is out of order now.
-absl::Status IngestStream::Settle(int64_t sequence, const absl::Status& why) {
-  const bool out_of_order = ReasonOf(why) == kOutOfOrder;
-  if (absl::IsInternal(why)) host_->Fail(why);
-  if (!out_of_order && !absl::IsInvalidArgument(why) &&
-      !absl::IsDataLoss(why)) {
-    return why;
-  }
-  if (!out_of_order) CF_RETURN_IF_ERROR(host_->Reject(connection_, sequence));
-  SendReceipt(sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0, why);
-  return absl::OkStatus();
-}
-
-absl::Status IngestStream::ChargeOrWait(int64_t sequence, int64_t bytes) {
-  while (true) {
-    const uint64_t epoch = bell_.Epoch();
-    CF_ASSIGN_OR_RETURN(const bool charged,
-                        host_->Recharge(connection_, sequence, bytes));
-    if (charged) return absl::OkStatus();
-    {
-      absl::MutexLock lock(&mu_);
-      if (stopping_) return absl::CancelledError("the loader is gone");
-    }
-    bell_.WaitPast(epoch, kPollInterval);
-  }
 }
 
 }  // namespace cpfeed

@@ -59,7 +59,7 @@ class IngestStream {
   // ---- The converter's thread ----
   void ConvertLoop() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Convert(Arrived arrived);
-  absl::Status ConvertAndComplete(Arrived arrived);
+  absl::Status DecodeAndConvert(Arrived arrived);
   absl::Status Settle(int64_t sequence, const absl::Status& why);
   absl::Status ChargeOrWait(int64_t sequence, int64_t bytes);
 
