@@ -9,6 +9,7 @@ namespace cpfeed {
 
 absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,
                                 const ShardExecutor& executor,
+                                ServerMetrics& metrics,
                                 const ChargeMemory& charge) {
   CF_ASSIGN_OR_RETURN(
       Conversion conversion,
@@ -17,8 +18,13 @@ absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,
                    charge));
   conversion.batch.batch_id = std::move(admitted.batch_id);
   conversion.batch.data_epoch = admitted.data_epoch;
-  return host.Complete(admitted.connection, admitted.sequence,
-                       conversion.cost_bytes, std::move(conversion.batch));
+  metrics.Observe(Stage::kPlan, conversion.facts.planning);
+  metrics.Observe(Stage::kShard, conversion.facts.sharding);
+  CF_RETURN_IF_ERROR(host.Complete(admitted.connection, admitted.sequence,
+                                   conversion.cost_bytes,
+                                   std::move(conversion.batch)));
+  metrics.CountAccepted(conversion.facts);
+  return absl::OkStatus();
 }
 
 }  // namespace cpfeed

@@ -11,6 +11,7 @@
 #include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "core/wire/batch_codec.h"
+#include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 
 namespace cpfeed {
@@ -25,13 +26,14 @@ struct AdmittedBatch {
   Buffer payload;  // What `batch` refers to.
 };
 
-// Converts the batch and completes it in `host`. `charge` is called as by
-// ConvertBatch. An error leaves the batch admitted; the caller rejects it or
-// closes the connection.
+// Converts the batch, completes it in `host` and counts it. `charge` is called
+// as by ConvertBatch. An error leaves the batch admitted; the caller rejects it
+// or closes the connection.
 //
 // Errors: those of ConvertBatch and SessionHost::Complete.
 absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,
                                 const ShardExecutor& executor,
+                                ServerMetrics& metrics,
                                 const ChargeMemory& charge);
 
 }  // namespace cpfeed

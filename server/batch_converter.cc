@@ -1,11 +1,14 @@
 #include "server/batch_converter.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "core/base/status_macros.h"
 #include "core/plan/plan_verifier.h"
+#include "core/plan/shard_plan.h"
 #include "core/shard/prepare_batch.h"
 
 namespace cpfeed {
@@ -45,6 +48,37 @@ absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
   return steps;
 }
 
+// Pairs (query, key) of a causal mask: row i of a sequence sees i + 1 keys.
+double CausalArea(const Segment& segment) {
+  const auto begin = static_cast<double>(segment.begin);
+  const auto length = static_cast<double>(segment.length);
+  return length * begin + length * (length + 1) / 2;
+}
+
+double AreaImbalance(const ShardPlan& plan) {
+  double most = 0;
+  double sum = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    double area = 0;
+    for (const Segment& segment : rank.segments) area += CausalArea(segment);
+    most = std::max(most, area);
+    sum += area;
+  }
+  return sum == 0 ? 1 : most * plan.cp_size / sum;
+}
+
+BatchFacts FactsOf(const PreparedBatch& prepared) {
+  BatchFacts facts;
+  for (const auto& plan : prepared.plans) {
+    for (int64_t i = 0; i < plan->lengths.num_sequences(); ++i) {
+      facts.real_tokens += plan->lengths.real[i];
+      facts.padding_tokens += plan->lengths.padded[i] - plan->lengths.real[i];
+    }
+    facts.area_imbalance = std::max(facts.area_imbalance, AreaImbalance(*plan));
+  }
+  return facts;
+}
+
 }  // namespace
 
 absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
@@ -53,19 +87,32 @@ absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
                                         const ChargeMemory& charge) {
   Conversion conversion;
   conversion.batch.producer_state = std::move(wire_batch.producer_state);
+  absl::Time begin = absl::Now();
+  absl::Duration waited;
+  const auto charge_timed = [&](int64_t bytes) {
+    const absl::Time asked = absl::Now();
+    const absl::Status status = charge(bytes);
+    waited += absl::Now() - asked;
+    return status;
+  };
   {
     CF_ASSIGN_OR_RETURN(
         const PreparedBatch prepared,
-        PrepareBatch(
-            wire_batch.batch, sharding.options, sharding.layout, cp_size,
-            [&](int64_t bytes) { return charge(payload.size() + bytes); }));
+        PrepareBatch(wire_batch.batch, sharding.options, sharding.layout,
+                     cp_size, [&](int64_t bytes) {
+                       return charge_timed(payload.size() + bytes);
+                     }));
+    conversion.facts = FactsOf(prepared);
+    conversion.facts.planning = absl::Now() - begin - waited;
     for (const auto& plan : prepared.plans) {
       CF_RETURN_IF_ERROR(VerifyPlan(*plan));
     }
     CF_RETURN_IF_ERROR(
         charge(payload.size() + prepared.ShardBytes() + prepared.PlanBytes()));
+    begin = absl::Now();
     CF_ASSIGN_OR_RETURN(conversion.batch.ranks,
                         CutAndEncode(prepared, executor));
+    conversion.facts.sharding = absl::Now() - begin;
   }
   const PayloadWatch watch(payload);
   wire_batch.batch = PackedBatch();

@@ -12,6 +12,7 @@
 #include "core/tensor/buffer.h"
 #include "core/wire/batch_codec.h"
 #include "core/wire/sharding_codec.h"
+#include "server/batch_facts.h"
 #include "server/held_step.h"
 
 namespace cpfeed {
@@ -19,6 +20,7 @@ namespace cpfeed {
 struct Conversion {
   ConvertedBatch batch;
   int64_t cost_bytes = 0;  // What it holds from now on.
+  BatchFacts facts;
 };
 
 // Converts, plans, verifies and cuts `wire_batch` for `cp_size` ranks.

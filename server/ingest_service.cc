@@ -26,7 +26,10 @@ grpc::Status IngestServiceImpl::PutBatch(grpc::ServerContext*,
                                          const v1::PutBatchRequest* request,
                                          v1::PutBatchResponse* response) {
   auto receipt = Put(*request);
-  if (!receipt.ok()) return ToGrpcStatus(receipt.status());
+  if (!receipt.ok()) {
+    metrics_.CountRejected(receipt.status());
+    return ToGrpcStatus(receipt.status());
+  }
   *response->mutable_receipt() = *std::move(receipt);
   return grpc::Status::OK;
 }
@@ -87,6 +90,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
   }
   CF_RETURN_IF_ERROR(admission.status());
   if (admission->duplicate) {
+    metrics_.CountDuplicate();
     receipt.set_outcome(v1::BatchReceipt::OUTCOME_DUPLICATE);
     receipt.set_step(admission->step);
     return receipt;
@@ -107,7 +111,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
                                          .data_epoch = request.data_epoch(),
                                          .batch = std::move(batch),
                                          .payload = std::move(encoded.payload)},
-                                        executor_, charge));
+                                        executor_, metrics_, charge));
   receipt.set_outcome(v1::BatchReceipt::OUTCOME_ACCEPTED);
   const std::vector<PublishedStep> published = host.TakePublished(connection);
   receipt.set_step(published.empty() ? -1 : published.front().step);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/shard/shard_executor.h"
 #include "cpfeed/v1/ingest.grpc.pb.h"
+#include "server/metrics/server_metrics.h"
 #include "server/session_registry.h"
 
 namespace cpfeed {
@@ -18,8 +19,9 @@ class IngestServiceImpl final
     : public v1::IngestService::WithRawMethod_PutBatches<
           v1::IngestService::Service> {
  public:
-  IngestServiceImpl(SessionRegistry& registry, const ShardExecutor& executor)
-      : registry_(registry), executor_(executor) {}
+  IngestServiceImpl(SessionRegistry& registry, const ShardExecutor& executor,
+                    ServerMetrics& metrics)
+      : registry_(registry), executor_(executor), metrics_(metrics) {}
 
   grpc::Status PutBatch(grpc::ServerContext* context,
                         const v1::PutBatchRequest* request,
@@ -33,6 +35,7 @@ class IngestServiceImpl final
 
   SessionRegistry& registry_;
   const ShardExecutor& executor_;
+  ServerMetrics& metrics_;
 };
 
 }  // namespace cpfeed

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/batch_codec.h"
@@ -33,9 +34,11 @@ bool ConcernsBatchOnly(const absl::Status& status) {
 
 IngestStream::IngestStream(SessionRegistry& registry,
                            const ShardExecutor& executor,
+                           ServerMetrics& metrics,
                            absl::string_view server_instance, ServerCall& call)
     : registry_(registry),
       executor_(executor),
+      metrics_(metrics),
       server_instance_(server_instance),
       call_(call),
       bell_(call) {}
@@ -168,6 +171,7 @@ absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
     return absl::OkStatus();
   }
   receiving_ = header;
+  receiving_since_ = absl::Now();
   received_ = Buffer();
   expected_bytes_ = *bytes;
   if (*bytes == 0) return OnChunk(v1::PayloadChunk(), Buffer());
@@ -198,7 +202,8 @@ absl::Status IngestStream::OnChunk(const v1::PayloadChunk& chunk,
   received_.Append(payload);
   if (received_.size() == expected_bytes_) {
     Arrive({.header = *std::exchange(receiving_, {}),
-            .payload = std::exchange(received_, {})});
+            .payload = std::exchange(received_, {}),
+            .receiving = absl::Now() - receiving_since_});
   }
   return absl::OkStatus();
 }
@@ -253,6 +258,9 @@ absl::Status IngestStream::CollectNews() {
 void IngestStream::SendReceipt(int64_t sequence,
                                v1::BatchReceipt::Outcome outcome, int64_t step,
                                const absl::Status& why) {
+  if (outcome == v1::BatchReceipt::OUTCOME_DUPLICATE) metrics_.CountDuplicate();
+  if (outcome == v1::BatchReceipt::OUTCOME_REJECTED)
+    metrics_.CountRejected(why);
   v1::PutBatchesResponse response;
   v1::BatchReceipt& receipt = *response.mutable_receipt();
   receipt.set_sequence(sequence);

@@ -13,9 +13,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "cpfeed/v1/ingest.pb.h"
+#include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 #include "server/session_registry.h"
 #include "server/wakeup.h"
@@ -28,7 +30,8 @@ namespace cpfeed {
 class IngestStream {
  public:
   IngestStream(SessionRegistry& registry, const ShardExecutor& executor,
-               absl::string_view server_instance, ServerCall& call);
+               ServerMetrics& metrics, absl::string_view server_instance,
+               ServerCall& call);
   ~IngestStream();
 
   // Handles the stream to its end and returns its status.
@@ -39,6 +42,7 @@ class IngestStream {
   struct Arrived {
     v1::BatchHeader header;
     Buffer payload;
+    absl::Duration receiving;
     std::optional<int64_t> finish;  // num_batches of FinishProducer.
   };
 
@@ -85,6 +89,7 @@ class IngestStream {
 
   SessionRegistry& registry_;
   const ShardExecutor& executor_;
+  ServerMetrics& metrics_;
   const std::string server_instance_;
   ServerCall& call_;
   Bell bell_;
@@ -94,6 +99,7 @@ class IngestStream {
   int64_t connection_ = 0;
   std::optional<v1::BatchHeader> receiving_;
   Buffer received_;
+  absl::Time receiving_since_;
   int64_t expected_bytes_ = 0;
   std::optional<int64_t> dropping_;  // Chunks of this sequence are dropped.
   bool message_ready_ = false;       // In call_, not taken yet.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -55,16 +56,19 @@ absl::Status IngestStream::Convert(Arrived arrived) {
 }
 
 absl::Status IngestStream::DecodeAndConvert(Arrived arrived) {
+  metrics_.Observe(Stage::kReceive, arrived.receiving);
+  const absl::Time begin = absl::Now();
   AdmittedBatch admitted{.connection = connection_,
                          .sequence = arrived.header.sequence(),
                          .batch_id = arrived.header.batch_id(),
                          .data_epoch = arrived.header.data_epoch()};
   CF_ASSIGN_OR_RETURN(admitted.batch,
                       DecodeBatch(arrived.header, arrived.payload));
+  metrics_.Observe(Stage::kDecode, absl::Now() - begin);
   admitted.payload = std::exchange(arrived.payload, {});
   const int64_t sequence = admitted.sequence;
   return ConvertAndComplete(
-      *host_, std::move(admitted), executor_,
+      *host_, std::move(admitted), executor_, metrics_,
       [&](int64_t bytes) { return ChargeOrWait(sequence, bytes); });
 }
 
@@ -92,7 +96,9 @@ absl::Status IngestStream::ChargeOrWait(int64_t sequence, int64_t bytes) {
       absl::MutexLock lock(&mu_);
       if (stopping_) return absl::CancelledError("the loader is gone");
     }
+    const absl::Time begin = absl::Now();
     bell_.WaitPast(epoch, kPollInterval);
+    metrics_.CountStarved("producer", absl::Now() - begin);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "server/server.h"
+#include "server/version.h"
 #include "transport/channel_settings.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:8470",
@@ -44,6 +45,15 @@ ABSL_FLAG(int, max_step_skew, 8,
 ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
 ABSL_FLAG(int, max_streams, 1024,
           "Streams of loaders, and of consumers, at the same time.");
+ABSL_FLAG(std::string, metrics_listen, "",
+          "Numeric address and port of HTTP for Prometheus, which serves "
+          "/metrics and nothing else; empty serves none. Example: "
+          "--metrics_listen=127.0.0.1:9470");
+ABSL_FLAG(int, metrics_max_sessions, 64,
+          "Sessions with metrics of their own; the others are in the sums.");
+ABSL_FLAG(std::string, status_listen, "",
+          "Loopback address and port of HTTP for people: /statusz; empty "
+          "serves none. Example: --status_listen=127.0.0.1:9471");
 ABSL_FLAG(bool, reflection, true,
           "Let grpcurl and the like list and describe the services.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
@@ -84,6 +94,15 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   defaults.max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
   defaults.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   defaults.max_step_skew = absl::GetFlag(FLAGS_max_step_skew);
+  options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.max_labelled_sessions = absl::GetFlag(FLAGS_metrics_max_sessions);
+  options.status_listen = absl::GetFlag(FLAGS_status_listen);
+  if (!options.status_listen.empty() && !IsLocal(options.status_listen)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--status_listen=", options.status_listen,
+                     " can be reached from other machines; must be a loopback "
+                     "address"));
+  }
   options.reflection = absl::GetFlag(FLAGS_reflection);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   return options;
@@ -115,7 +134,9 @@ absl::Status Run() {
   TuneAllocator();
   CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
   CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
-  spdlog::info("serving on {} (port {})", options.listen, server->port());
+  spdlog::info("serving on {}: data port {}, metrics port {}, status port {}",
+               options.listen, server->port(), server->metrics_port(),
+               server->status_port());
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) {
     CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));
@@ -135,7 +156,7 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(cpfeed::kUsage);
   absl::ParseCommandLine(argc, argv);
   if (absl::GetFlag(FLAGS_version)) {
-    std::printf("cpfeed_server 0.1.0\n");
+    std::printf("cpfeed_server %s\n", cpfeed::kVersion);
     return 0;
   }
   const absl::Status status = cpfeed::Run();

@@ -135,6 +135,7 @@ std::optional<int64_t> SessionHost::NumSteps() const {
 
 // Gives the published batches their step numbers, and those who wait the news.
 void SessionHost::HoldPublished(const std::vector<PublishedStep>& published) {
+  published_steps_ += static_cast<int64_t>(published.size());
   for (const PublishedStep& step : published) {
     auto node = waiting_.extract({step.producer, step.sequence});
     CF_CHECK(!node.empty());
@@ -172,7 +173,9 @@ absl::StatusOr<SessionHost::AttachedConsumer> SessionHost::Attach(
           .consumers()[cp_rank * spec_.config.consumers_per_cp_rank + consumer];
   return AttachedConsumer{.connection = connection,
                           .generation = session_.generation(),
-                          .first_step = state.next_step};
+                          .first_step = state.next_step,
+                          .redelivered_steps = std::max<int64_t>(
+                              state.first_unsent - state.next_step, 0)};
 }
 
 absl::StatusOr<Delivery> SessionHost::Next(int64_t connection) const {

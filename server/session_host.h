@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -77,6 +78,7 @@ class SessionHost {
     int64_t connection = 0;
     int64_t generation = 0;
     int64_t first_step = 0;
+    int64_t redelivered_steps = 0;  // That it was sent before.
   };
   absl::StatusOr<AttachedConsumer> Attach(int cp_rank, int consumer,
                                           int64_t incarnation,
@@ -104,6 +106,12 @@ class SessionHost {
 
   v1::Session ToProto() const;
   bool AllAcked() const;
+
+  // Calls `read` under the lock: it must not take long, or call back.
+  void Read(absl::FunctionRef<void(const Session&)> read) const;
+
+  // Batches that became steps, each time that they did.
+  int64_t published_steps() const;
 
  private:
   struct Connection {
@@ -139,6 +147,7 @@ class SessionHost {
       ABSL_GUARDED_BY(mu_);
   // What the cursor behind the newest step says of each producer.
   std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
+  int64_t published_steps_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace cpfeed

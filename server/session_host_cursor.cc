@@ -114,6 +114,16 @@ bool SessionHost::AllAcked() const {
   return session_.all_acked();
 }
 
+void SessionHost::Read(absl::FunctionRef<void(const Session&)> read) const {
+  absl::MutexLock lock(&mu_);
+  read(session_);
+}
+
+int64_t SessionHost::published_steps() const {
+  absl::MutexLock lock(&mu_);
+  return published_steps_;
+}
+
 void SessionHost::FillPositions(v1::Session& proto) const {
   for (const Session::Producer& producer : session_.producers()) {
     v1::ProducerPosition& position = *proto.add_producer_positions();

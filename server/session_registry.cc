@@ -119,6 +119,20 @@ std::vector<std::shared_ptr<SessionHost>> SessionRegistry::List(
   return page;
 }
 
+std::vector<std::shared_ptr<SessionHost>> SessionRegistry::All() const {
+  absl::MutexLock lock(&mu_);
+  std::vector<std::shared_ptr<SessionHost>> all;
+  for (const auto& [name, host] : sessions_) all.push_back(host);
+  return all;
+}
+
+int64_t SessionRegistry::published_steps() const {
+  absl::MutexLock lock(&mu_);
+  int64_t steps = deleted_steps_;
+  for (const auto& [name, host] : sessions_) steps += host->published_steps();
+  return steps;
+}
+
 absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request) {
   absl::StatusOr<std::shared_ptr<SessionHost>> host = Find(request.name());
   if (!host.ok()) {
@@ -134,7 +148,8 @@ absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request) {
   }
   {
     absl::MutexLock lock(&mu_);
-    sessions_.erase(request.name());
+    if (sessions_.erase(request.name()) == 0) return absl::OkStatus();
+    deleted_steps_ += (*host)->published_steps();
   }
   (*host)->Fail(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
                           absl::StrCat(request.name(), " was deleted")));

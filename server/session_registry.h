@@ -48,6 +48,12 @@ class SessionRegistry {
   std::vector<std::shared_ptr<SessionHost>> List(absl::string_view after,
                                                  int page_size) const;
 
+  // All sessions, by name.
+  std::vector<std::shared_ptr<SessionHost>> All() const;
+
+  // Of all sessions that there are and were. Never falls.
+  int64_t published_steps() const;
+
   // Errors: as SessionService.DeleteSession.
   absl::Status Delete(const v1::DeleteSessionRequest& request);
 
@@ -63,6 +69,7 @@ class SessionRegistry {
   std::map<std::string, std::shared_ptr<SessionHost>, std::less<>> sessions_
       ABSL_GUARDED_BY(mu_);
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
+  int64_t deleted_steps_ ABSL_GUARDED_BY(mu_) = 0;  // Of deleted sessions.
 };
 
 }  // namespace cpfeed

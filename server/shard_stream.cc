@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/frame.h"
@@ -20,9 +21,10 @@ absl::Status Broken(absl::string_view what) {
 
 }  // namespace
 
-ShardStream::ShardStream(SessionRegistry& registry,
+ShardStream::ShardStream(SessionRegistry& registry, ServerMetrics& metrics,
                          absl::string_view server_instance, ServerCall& call)
     : registry_(registry),
+      metrics_(metrics),
       server_instance_(server_instance),
       call_(call),
       bell_(call) {}
@@ -109,6 +111,7 @@ absl::Status ShardStream::OnAttach(const v1::AttachConsumer& attach) {
                    attach.generation(), first_step, &bell_));
   host_ = std::move(host);
   connection_ = attached.connection;
+  metrics_.CountRedelivered(attached.redelivered_steps);
   cp_rank_ = attach.cp_rank();
   leader_ = attach.cp_rank() == 0 && attach.consumer() == 0;
   tensors_.assign(attach.tensors().begin(), attach.tensors().end());
@@ -141,7 +144,14 @@ absl::Status ShardStream::Advance() {
     ended_ = true;
     return absl::OkStatus();
   }
-  if (delivery.kind == Delivery::Kind::kNothing) return absl::OkStatus();
+  if (delivery.kind == Delivery::Kind::kNothing) {
+    if (!starved_since_) starved_since_ = absl::Now();
+    return absl::OkStatus();
+  }
+  if (starved_since_) {
+    metrics_.CountStarved("consumer", absl::Now() - *starved_since_);
+    starved_since_.reset();
+  }
   CF_RETURN_IF_ERROR(PrepareStep(delivery.step));
   CF_ASSIGN_OR_RETURN(const bool send,
                       host_->TrySend(connection_, next_.payload.size()));
@@ -172,6 +182,7 @@ void ShardStream::QueueStep() {
   v1::StreamShardsResponse response;
   *response.mutable_step() = std::move(next_.header);
   Send(response);
+  sending_since_ = absl::Now();
   payload_ = std::move(next_.payload);
   payload_offset_ = 0;
   held_.reset();
@@ -193,6 +204,7 @@ void ShardStream::WriteNext() {
       EncodeMessage(response, payload_.Slice(payload_offset_, bytes)));
   payload_offset_ += bytes;
   if (payload_offset_ == payload_.size()) {
+    metrics_.Observe(Stage::kSend, absl::Now() - sending_since_);
     payload_ = Buffer();
     payload_offset_ = 0;
   }

@@ -12,9 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/tensor/buffer.h"
 #include "core/wire/shard_codec.h"
 #include "cpfeed/v1/shard.pb.h"
+#include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 #include "server/session_registry.h"
 #include "server/wakeup.h"
@@ -25,8 +27,8 @@ namespace cpfeed {
 // All on the call's own thread.
 class ShardStream {
  public:
-  ShardStream(SessionRegistry& registry, absl::string_view server_instance,
-              ServerCall& call);
+  ShardStream(SessionRegistry& registry, ServerMetrics& metrics,
+              absl::string_view server_instance, ServerCall& call);
   ~ShardStream();
 
   // Handles the stream to its end and returns its status.
@@ -51,6 +53,7 @@ class ShardStream {
   };
 
   SessionRegistry& registry_;
+  ServerMetrics& metrics_;
   const std::string server_instance_;
   ServerCall& call_;
   Bell bell_;
@@ -70,6 +73,8 @@ class ShardStream {
   // The rest of the payload of the step that is being sent.
   Buffer payload_;
   int64_t payload_offset_ = 0;
+  absl::Time sending_since_;
+  std::optional<absl::Time> starved_since_;  // No step is there for it.
   bool ended_ = false;
   bool detached_ = false;
 };
