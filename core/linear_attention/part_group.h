@@ -1,0 +1,54 @@
+// Where one rank's part lies, and the group it exchanges with.
+
+#ifndef CPFEED_CORE_LINEAR_ATTENTION_PART_GROUP_H_
+#define CPFEED_CORE_LINEAR_ATTENTION_PART_GROUP_H_
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/comm/communicator.h"
+#include "core/linear_attention/token_part.h"
+#include "core/plan/shard_plan.h"
+
+namespace cpfeed {
+
+// Shared by the layers of a step, and kept alive by their backward passes. All
+// ranks of the group run the same layers, and the backward passes of them, in
+// the same order: their exchanges meet.
+struct PartGroup {
+  std::shared_ptr<const ShardPlan> plan;
+  std::shared_ptr<Communicator> communicator;
+  TokenPart part;
+  RowMoves moves;
+};
+
+inline std::shared_ptr<const PartGroup> MakePartGroup(
+    std::shared_ptr<const ShardPlan> plan,
+    std::shared_ptr<Communicator> communicator) {
+  const int rank = communicator->rank();
+  PartGroup group{.plan = std::move(plan),
+                  .communicator = std::move(communicator)};
+  group.part = PartOf(group.plan->lengths, group.plan->cp_size, rank);
+  group.moves = MovesToParts(*group.plan, rank);
+  return std::make_shared<const PartGroup>(std::move(group));
+}
+
+// What a layer or its backward pass that fails throws: LibTorch's autograd has
+// no status to return.
+class PartGroupError : public std::runtime_error {
+ public:
+  explicit PartGroupError(absl::Status status)
+      : std::runtime_error(std::string(status.message())),
+        status_(std::move(status)) {}
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const absl::Status status_;
+};
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_CORE_LINEAR_ATTENTION_PART_GROUP_H_
