@@ -24,6 +24,7 @@
 #include "client/shard_reader.h"
 #include "client/worker/attend_command.h"
 #include "client/worker/attention_job.h"
+#include "client/worker/rank_allocator.h"
 #include "client/worker/worker_environment.h"
 #include "core/attention/make_kv_exchange.h"
 #include "core/base/error.h"
@@ -210,6 +211,7 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
 }
 
 int Main(int argc, char** argv) {
+  KeepFreedMemory();
   Flags flags;
   CLI::App app(
       "Runs a job on one rank's shards of every step. A sub-command "

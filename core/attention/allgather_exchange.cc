@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/attention/block_attention.h"
+#include "core/attention/block_attention_grad.h"
 #include "core/attention/gathered_attention.h"
 #include "core/attention/row_runs.h"
 #include "core/attention/tensor_bytes.h"
@@ -80,19 +82,23 @@ absl::StatusOr<AttentionOutput> AllgatherExchange::Forward(
     const AttentionInputs& inputs, const ShardPlan& plan,
     Communicator& group) const {
   CF_ASSIGN_OR_RETURN(const GatheredKv kv, GatherKv(inputs, plan, group));
-  return AttendGathered(inputs, RankRuns(plan, group.rank()), ShardsOf(plan),
-                        kv);
+  BlockAttention attention(inputs.q, inputs.v.size(2), inputs.scale);
+  AddGathered(RankRuns(plan, group.rank()), ShardsOf(plan), kv, inputs.mask,
+              attention);
+  return AttentionOutput{attention.Output(), attention.lse()};
 }
 
 absl::StatusOr<AttentionGrads> AllgatherExchange::Backward(
     const AttentionInputs& inputs, const AttentionOutput& output,
     const at::Tensor& dout, const ShardPlan& plan, Communicator& group) const {
   CF_ASSIGN_OR_RETURN(const GatheredKv kv, GatherKv(inputs, plan, group));
-  const GatheredGrads all = GatheredBackward(
-      inputs, output, dout, RankRuns(plan, group.rank()), ShardsOf(plan), kv);
-  AttentionGrads grads{.dq = all.dq};
-  CF_ASSIGN_OR_RETURN(grads.dk, SumHome(all.kv.dk, plan, group));
-  CF_ASSIGN_OR_RETURN(grads.dv, SumHome(all.kv.dv, plan, group));
+  BlockAttentionGrad attention(inputs.q, output.out, output.lse, dout,
+                               inputs.scale);
+  const KvGrad all = AddGatheredGrad(
+      RankRuns(plan, group.rank()), ShardsOf(plan), kv, inputs.mask, attention);
+  AttentionGrads grads{.dq = attention.dq()};
+  CF_ASSIGN_OR_RETURN(grads.dk, SumHome(all.dk, plan, group));
+  CF_ASSIGN_OR_RETURN(grads.dv, SumHome(all.dv, plan, group));
   return grads;
 }
 

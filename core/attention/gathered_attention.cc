@@ -4,8 +4,8 @@
 #include <ATen/ops/index_select.h>
 
 #include <cstdint>
+#include <vector>
 
-#include "core/attention/block_attention.h"
 #include "core/attention/tile_plan.h"
 
 namespace cpfeed {
@@ -19,38 +19,31 @@ at::Tensor IndexOf(std::vector<int64_t>& numbers) {
 
 }  // namespace
 
-AttentionOutput AttendGathered(const AttentionInputs& inputs,
-                               absl::Span<const RowRun> queries,
-                               absl::Span<const RowBuffer> buffers,
-                               const GatheredKv& kv) {
+void AddGathered(absl::Span<const RowRun> queries,
+                 absl::Span<const RowBuffer> buffers, const GatheredKv& kv,
+                 const AttentionMask& mask, BlockAttention& attention) {
   StreamOrder order = OrderRows(buffers);
   const at::Tensor index = IndexOf(order.source);
-  BlockAttention attention(inputs.q, inputs.v.size(2), inputs.scale);
-  attention.Add(PlanTiles(queries, order.runs, inputs.mask),
+  attention.Add(PlanTiles(queries, order.runs, mask),
                 at::index_select(kv.k, 0, index),
                 at::index_select(kv.v, 0, index));
-  return {attention.Output(), attention.lse()};
 }
 
-GatheredGrads GatheredBackward(const AttentionInputs& inputs,
-                               const AttentionOutput& output,
-                               const at::Tensor& dout,
-                               absl::Span<const RowRun> queries,
-                               absl::Span<const RowBuffer> buffers,
-                               const GatheredKv& kv) {
+KvGrad AddGatheredGrad(absl::Span<const RowRun> queries,
+                       absl::Span<const RowBuffer> buffers,
+                       const GatheredKv& kv, const AttentionMask& mask,
+                       BlockAttentionGrad& attention) {
   StreamOrder order = OrderRows(buffers);
   const at::Tensor index = IndexOf(order.source);
-  BlockAttentionGrad attention(inputs.q, output.out, output.lse, dout,
-                               inputs.scale);
   const KvGrad ordered =
       KvGrad::Zeros(static_cast<int64_t>(order.source.size()), kv.k, kv.v);
-  attention.Add(PlanTiles(queries, order.runs, inputs.mask),
+  attention.Add(PlanTiles(queries, order.runs, mask),
                 at::index_select(kv.k, 0, index),
                 at::index_select(kv.v, 0, index), ordered);
   const KvGrad grad = KvGrad::Zeros(kv.k.size(0), kv.k, kv.v);
   grad.dk.index_copy_(0, index, ordered.dk);
   grad.dv.index_copy_(0, index, ordered.dv);
-  return {attention.dq(), grad};
+  return grad;
 }
 
 }  // namespace cpfeed

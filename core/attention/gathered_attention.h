@@ -5,11 +5,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 #include "absl/types/span.h"
+#include "core/attention/attention_mask.h"
+#include "core/attention/block_attention.h"
 #include "core/attention/block_attention_grad.h"
-#include "core/attention/kv_exchange.h"
 #include "core/attention/row_runs.h"
 
 namespace cpfeed {
@@ -20,26 +19,19 @@ struct GatheredKv {
   at::Tensor v;  // [rows, num_kv_heads, value_dim]
 };
 
-// Attention of the rows of `queries` (those of inputs.q) over the gathered
-// ones, which are the tokens of `buffers`. They are brought into stream order
-// first, where a sequence that is whole is one piece.
-AttentionOutput AttendGathered(const AttentionInputs& inputs,
-                               absl::Span<const RowRun> queries,
-                               absl::Span<const RowBuffer> buffers,
-                               const GatheredKv& kv);
+// Adds the gathered rows, which are the tokens of `buffers`, to the attention
+// of `queries`. They are brought into stream order first, where a sequence that
+// is whole is one piece.
+void AddGathered(absl::Span<const RowRun> queries,
+                 absl::Span<const RowBuffer> buffers, const GatheredKv& kv,
+                 const AttentionMask& mask, BlockAttention& attention);
 
-struct GatheredGrads {
-  at::Tensor dq;  // Summed in float32, or float64 for float64.
-  KvGrad kv;      // In the order of the buffers; 0 for padding.
-};
-
-// The gradients.
-GatheredGrads GatheredBackward(const AttentionInputs& inputs,
-                               const AttentionOutput& output,
-                               const at::Tensor& dout,
-                               absl::Span<const RowRun> queries,
-                               absl::Span<const RowBuffer> buffers,
-                               const GatheredKv& kv);
+// The same for gradients. Returns those of the gathered rows, in the order of
+// the buffers; 0 for padding.
+KvGrad AddGatheredGrad(absl::Span<const RowRun> queries,
+                       absl::Span<const RowBuffer> buffers,
+                       const GatheredKv& kv, const AttentionMask& mask,
+                       BlockAttentionGrad& attention);
 
 }  // namespace cpfeed
 

@@ -8,9 +8,11 @@
 namespace cpfeed {
 
 // Sender and receiver work out the rows from the plan (TransferTable). A rank
-// receives them once, from their owner; their gradients go back the same way
-// and add up at the owner: its own first, then the others' in rank order. Any
-// layout, any mask.
+// receives them once, from their owner, while it attends to the sequences of
+// which it needs nobody's rows; then it attends to the others. Gradients go
+// back the same way and add up at the owner: its own first, then the others' in
+// rank order. Any layout, any mask; the memory holds what the rank's queries
+// see.
 class PlannedExchange final : public KvExchange {
  public:
   absl::string_view name() const override { return "planned"; }
