@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/error.h"
@@ -84,6 +86,28 @@ TEST(GlooCommunicatorTest, RankThatNeverJoinsIsNamed) {
                             HasSubstr("group \"late\": rank 1 of 3 did not "
                                       "join within 200ms")));
   EXPECT_THAT(end, HasReason(kPeerLate));
+}
+
+// Both ranks send before they receive: from some size on that would hang, were
+// sends and receives not one exchange.
+TEST(GlooCommunicatorTest, RingStepsOfAnySizePassEachOther) {
+  auto ends = MakeGlooGroup(2, {.timeout = absl::Seconds(60)});
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      for (const size_t bytes : {4096, 1 << 20, 64 << 20}) {
+        const std::vector<std::byte> send(bytes, std::byte(rank + 1));
+        std::vector<std::byte> receive(bytes);
+        const auto shift = StartRingShift(*ends[rank], {absl::MakeSpan(send)},
+                                          {absl::MakeSpan(receive)});
+        ASSERT_THAT(shift, IsOk());
+        ASSERT_THAT((*shift)->Wait(), IsOk());
+        EXPECT_EQ(receive.front(), std::byte(2 - rank));
+        EXPECT_EQ(receive.back(), std::byte(2 - rank));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(GlooCommunicatorTest, NewGroupFormsUnderANewNameAfterAFailure) {
