@@ -1,0 +1,1 @@
+"""The dict of a ShardDataset, as training frameworks want it."""
