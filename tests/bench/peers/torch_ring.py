@@ -6,8 +6,8 @@ public way, has no handler for CPU tensors. Its ranks are processes over Gloo
 with one thread each; layout head-tail, causal, forward and backward. The
 python must have torch (the whole package, not only LibTorch):
 
-  bazel build -c opt //tests/bench:attention_bench
-  PYTHON_WITH_TORCH tests/bench/attention_beside_torch.py --ranks 2 \\
+  bazel build //tests/bench:attention_bench
+  PYTHON_WITH_TORCH tests/bench/peers/torch_ring.py --ranks 2 \\
       --tokens 4096 --dtype float32
 
 Prints one line of JSON: for each exchange and for the engine the efficiency in
@@ -114,6 +114,10 @@ class Processes:
             pipe.send("go")
         return sum(pipe.recv() for pipe in self.pipes)
 
+    def stop(self):
+        for pipe in self.pipes:
+            pipe.send("stop")
+
 
 def ours(options):
     """Efficiencies of one round of attention_bench."""
@@ -142,7 +146,8 @@ def main():
     single = Processes(0, options.tokens, options)
     ring = Processes(options.ranks, options.tokens // options.ranks, options)
     efficiency, over_engine = {}, {}
-    single.round(), ring.round()  # Warm up.
+    single.round()  # Warm up.
+    ring.round()
     for _ in range(options.rounds):
         row = ours(options)
         row["torch_engine"] = single.round() / ring.round()
@@ -150,10 +155,14 @@ def main():
             efficiency.setdefault(name, []).append(value)
             over_engine.setdefault(name, []).append(
                 value / row["torch_engine"])
+    single.stop()
+    ring.stop()
+
     def median(values):
         return {name: round(statistics.median(all_rounds), 3)
                 for name, all_rounds in values.items()}
-    print(json.dumps({"bench": "attention_beside_torch",
+
+    print(json.dumps({"bench": "torch_ring",
                       "ranks": options.ranks, "tokens": options.tokens,
                       "dtype": options.dtype, "rounds": options.rounds,
                       "efficiency": median(efficiency),
