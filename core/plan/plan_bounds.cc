@@ -37,10 +37,19 @@ double ByBands(double length, const Limits& limits) {
   return rows;
 }
 
+// The most rows of a causal sequence that a rank can hold that holds the last:
+// its row costs `length`, and the lightest others 1, 2, 3, ...
+double RowsBesideTheLast(double length, const Limits& limits) {
+  const double rest = std::max(0.0, 1.01 * limits.area - length);
+  const double others = std::floor((std::sqrt(1 + 8 * rest) - 1) / 2);
+  return std::min(limits.tokens, 1 + others);
+}
+
 void AddCausal(double length, const Limits& limits, PlanBounds& bounds) {
   bounds.mean_kv_rows += ByLimits(length, limits);
   bounds.mean_kv_band += ByBands(length, limits);
-  bounds.max_kv_rows = std::max(bounds.max_kv_rows, length - limits.tokens);
+  bounds.max_kv_rows =
+      std::max(bounds.max_kv_rows, length - RowsBesideTheLast(length, limits));
 }
 
 void AddFull(double length, const Limits& limits, PlanBounds& bounds) {

@@ -36,13 +36,17 @@ struct PlanBounds {
 //     a rank: sort a sequence's ranks by e, e_1 = L. Rows above e_(j+1) are on
 //     ranks 1..j, so they are at most j C and have at most the area 1.01 j A:
 //     e_(j+1) >= max(sqrt(L^2 - 2.02 j A) - 1, L - j C). Their sum over j.
-//   max_kv_rows: the larger of mean_kv_band and L - C of the longest sequence,
-//     whose last row's owner sees all of it.
+//   max_kv_rows, for the same plans: the larger of mean_kv_band and L - n of
+//   the
+//     longest sequence. Its last row's owner sees all of it and holds at most n
+//     rows of it: n <= C, and L + n (n - 1) / 2 <= 1.01 A, as the others that
+//     it holds are at best the lightest.
 // Key-value rows, full mask: each of the at least ceil(L / C) ranks of a
 // sequence receives what it does not hold. Windows: 0.
 //
-// Example: one sequence of 8 on two ranks, causal: C = 4, A = 18; max_kv_rows
-// is 4, which HEAD_TAIL_PER_SEQUENCE reaches.
+// Example: one sequence of 8 on two ranks, causal: C = 4, A = 18, and the last
+// row and three others have at least the area 8 + 1 + 2 + 3; max_kv_rows is 4,
+// which HEAD_TAIL_PER_SEQUENCE reaches.
 PlanBounds ComputePlanBounds(const PackedLengths& lengths, int cp_size,
                              const VisibleKeys& mask);
 

@@ -9,13 +9,17 @@
 #include "core/plan/balanced/mul_div.h"
 #include "core/plan/balanced/pair_rank.h"
 #include "core/plan/balanced/row_exchange.h"
-#include "core/plan/balanced/tile_exchange.h"
+#include "core/plan/balanced/slice_exchange.h"
 #include "core/plan/balanced/window_rank.h"
 
 namespace cpfeed {
 namespace {
 
 using Ranks = std::vector<std::vector<Slice>>;
+
+constexpr int64_t kManyIntervals = 4096;
+// Ranks that are more rows over the bound are made anew, by windows.
+constexpr int64_t kMostSingleRows = 16;
 
 // Each rank a window over what the ranks before have left.
 Ranks BalanceByWindows(absl::Span<const int64_t> real,
@@ -120,8 +124,8 @@ class Balancer {
 
   bool IsAccepted(const RankPart& part) const {
     if (part.rows != 0) return false;
-    if (!tile_) return std::abs(part.cost) <= mean_ * 3 / 2000;
-    return part.cost <= mean_ * 15 / 100 && part.cost >= -mean_ * 3 / 100;
+    if (!tile_) return std::abs(part.cost) <= mean_ / 2000 * 3;
+    return part.cost <= mean_ / 100 * 15 && part.cost >= -mean_ / 100 * 3;
   }
 
   void Fill(size_t rank, RankPart& part) {
@@ -134,13 +138,19 @@ class Balancer {
     pool_.Mark();
     FillGreedily(pool_, mean_, part);
     if (IsAccepted(part)) return;
+    // Out of thousands of intervals a pair takes too long. A window does as
+    // well, and tiles can be evened out later.
+    const bool many = pool_.last() - pool_.first() > kManyIntervals;
+    if (many && tile_ && part.rows == 0) return;
     pool_.Restore();
     part = before;
-    pool_.Mark();
-    FillFromPair(pool_, mean_, part);
-    if (tile_ || std::abs(part.cost) <= mean_ / 200) return;
-    pool_.Restore();
-    part = before;
+    if (!many) {
+      pool_.Mark();
+      FillFromPair(pool_, mean_, part);
+      if (tile_ || std::abs(part.cost) <= mean_ / 200) return;
+      pool_.Restore();
+      part = before;
+    }
     FillByWindow(pool_, part);
   }
 
@@ -170,14 +180,19 @@ std::vector<std::vector<Slice>> Balance(absl::Span<const int64_t> real,
                                         absl::Span<const int64_t> rank_rows,
                                         const RowCost& cost) {
   Balancer balancer(real, rank_rows, cost);
+  const int64_t mean = balancer.mean();
   Ranks ranks = balancer.Run();
   for (std::vector<Slice>& slices : ranks) Canonicalize(slices);
   if (cost.is_tile()) {
-    ExchangeTiles(cost, balancer.mean(), ranks);
+    ExchangeSlices(cost,
+                   {.mean = mean, .most = mean + mean / 40, .unit = kTileSize},
+                   ranks);
     return ranks;
   }
+  const ExchangeGoal goal = {.mean = mean, .most = mean + cost.Heaviest()};
+  ExchangeSlices(cost, goal, ranks);
   const int64_t largest = LargestCost(cost, ranks);
-  if (largest > balancer.mean() + balancer.mean() / 200) {
+  if (largest > goal.most + kMostSingleRows * cost.Heaviest()) {
     Ranks windows = BalanceByWindows(real, rank_rows, cost);
     if (LargestCost(cost, windows) < largest) ranks = std::move(windows);
   }

@@ -6,6 +6,7 @@
 
 #include "core/plan/attention_work.h"
 #include "core/plan/balanced/light_fill.h"
+#include "core/plan/balanced/mul_div.h"
 #include "core/plan/balanced/row_cost.h"
 
 namespace cpfeed {
@@ -173,46 +174,61 @@ class GreedyRank {
            FindLightFill(pool_, terms, rank_.rows - rows).cost;
   }
 
-  // The least number of units of rows off the top that cost enough, or all
-  // there are.
-  int64_t UnitsOffTop(int32_t number, int64_t unit) {
-    int64_t low = 0;
-    int64_t high = std::min(rank_.rows, Length(number)) / unit;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (CostWith(number, middle * unit) < rank_.cost) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
+  // A number of rows off the top and the rank's cost with it.
+  struct Band {
+    int64_t rows = 0;
+    int64_t cost = 0;
+  };
+  // Neighbours: `less` costs less than what is missing, `enough` at least as
+  // much. Both are the same where there is no such pair.
+  struct Bands {
+    Band less;
+    Band enough;
+  };
+
+  // Bands in multiples of `unit` rows. The cost is about linear in the rows, so
+  // the search goes where a line would meet it, and halves now and then.
+  Bands FindBands(int32_t number, int64_t unit) {
+    const int64_t most = std::min(rank_.rows, Length(number)) / unit * unit;
+    Bands bands = {.less = {0, CostWith(number, 0)},
+                   .enough = {most, CostWith(number, most)}};
+    if (bands.less.cost >= rank_.cost) return {bands.less, bands.less};
+    if (bands.enough.cost < rank_.cost) return {bands.enough, bands.enough};
+    for (int step = 1; bands.enough.rows - bands.less.rows > unit; ++step) {
+      const int64_t units = (bands.enough.rows - bands.less.rows) / unit;
+      const int64_t ahead = step % 3 == 0
+                                ? units / 2
+                                : MulDiv(units, rank_.cost - bands.less.cost,
+                                         bands.enough.cost - bands.less.cost);
+      Band band;
+      band.rows =
+          bands.less.rows + std::clamp<int64_t>(ahead, 1, units - 1) * unit;
+      band.cost = CostWith(number, band.rows);
+      (band.cost < rank_.cost ? bands.less : bands.enough) = band;
     }
-    return low;
+    return bands;
   }
 
-  // How many rows off the top bring the cost nearest to what is missing.
-  int64_t RowsOffTop(int32_t number) {
-    const int64_t rows = UnitsOffTop(number, 1);
-    const bool one_less_is_nearer =
-        rows > 0 && rank_.cost - CostWith(number, rows - 1) <
-                        CostWith(number, rows) - rank_.cost;
-    return one_less_is_nearer ? rows - 1 : rows;
+  // What comes nearest to what is missing.
+  Band NearestBand(int32_t number) {
+    const Bands bands = FindBands(number, 1);
+    return Error(bands.less) < Error(bands.enough) ? bands.less : bands.enough;
+  }
+
+  int64_t Error(const Band& band) const {
+    return std::abs(band.cost - rank_.cost);
   }
 
   // The same, with the last rows of the fill from where it comes out better.
   int64_t ExactRows(int32_t number) {
     terms_.last_from_own = true;
-    const int64_t rows = RowsOffTop(number);
-    const int64_t error = ErrorWith(number, rows);
-    if (error <= 2 * tolerance_) return rows;
+    const Band from_own = NearestBand(number);
+    if (Error(from_own) <= 2 * tolerance_) return from_own.rows;
     terms_.last_from_own = false;
-    const int64_t other = RowsOffTop(number);
-    if (ErrorWith(number, other) < error) return other;
+    const Band other = NearestBand(number);
+    if (Error(other) < Error(from_own)) return other.rows;
     terms_.last_from_own = true;
-    return rows;
-  }
-
-  int64_t ErrorWith(int32_t number, int64_t rows) {
-    return std::abs(CostWith(number, rows) - rank_.cost);
+    return from_own.rows;
   }
 
   // Whether there is more to do.
@@ -242,12 +258,11 @@ class GreedyRank {
   // Whole tiles off the top that do not cost too much; one more if that is
   // little too much.
   int64_t WholeTiles(int32_t number) {
-    const int64_t tiles = UnitsOffTop(number, kTileSize);
-    const int64_t rows = tiles * kTileSize;
+    const Bands bands = FindBands(number, kTileSize);
     const int64_t tile_row = kTileSize * pool_.interval(number).slice.end;
     const int64_t slack = std::min(tile_row / 2, mean_ / 100);
-    if (tiles == 0 || CostWith(number, rows) <= rank_.cost + slack) return rows;
-    return rows - kTileSize;
+    return bands.enough.cost <= rank_.cost + slack ? bands.enough.rows
+                                                   : bands.less.rows;
   }
 
   IntervalPool& pool_;

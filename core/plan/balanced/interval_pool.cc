@@ -142,6 +142,25 @@ void IntervalPool::Take(int32_t number, int64_t begin, int64_t end,
   if (begin > first) Insert(number);
 }
 
+void IntervalPool::TakePlaces(int64_t begin, int64_t end, RankPart& rank) {
+  for (int64_t place = begin; place < end; ++place) {
+    const Interval& interval = (*this)[place];
+    rank.slices.push_back(interval.slice);
+    rank.rows -= interval.length();
+    rank.cost -= interval.cost;
+    open_rows_ -= interval.length();
+    open_cost_ -= interval.cost;
+    SetSlice(At(place), interval.slice.end, interval.slice.end);
+  }
+  if (begin == first_) {
+    first_ = end;
+    if (summed_ < first_) ResetSums();
+  } else {
+    order_.erase(order_.begin() + begin, order_.begin() + end);
+    summed_ = std::min(summed_, begin);
+  }
+}
+
 void IntervalPool::Restore() {
   for (; !log_.empty(); log_.pop_back()) {
     const auto& [number, before] = log_.back();

@@ -81,6 +81,8 @@ class IntervalPool {
   // The rank takes the rows [begin, end) of an interval, which has them.
   void Take(int32_t number, int64_t begin, int64_t end, RankPart& rank);
   void TakeAll(int32_t number, RankPart& rank);
+  // All intervals at places [begin, end). Not to be restored.
+  void TakePlaces(int64_t begin, int64_t end, RankPart& rank);
 
   // Takes the lightest interval away, to be dealt by the caller.
   Interval PopFirst();

@@ -23,7 +23,10 @@ Slice TakeHeaviest(const RowCost& cost, std::vector<Slice>& slices) {
     }
   }
   const Slice row = last_row(*heaviest);
-  --heaviest->end;
+  if (--heaviest->end == heaviest->begin) {
+    *heaviest = slices.back();
+    slices.pop_back();
+  }
   return row;
 }
 
@@ -39,7 +42,10 @@ Slice TakeLightest(const RowCost& cost, std::vector<Slice>& slices) {
     }
   }
   const Slice row = first_row(*lightest);
-  ++lightest->begin;
+  if (++lightest->begin == lightest->end) {
+    *lightest = slices.back();
+    slices.pop_back();
+  }
   return row;
 }
 
@@ -68,8 +74,6 @@ int64_t ExchangeRows(const RowCost& cost,
     const int64_t moved = CostOf(cost, heavy) - CostOf(cost, light);
     *most -= moved;
     *least += moved;
-    Canonicalize(dear);
-    Canonicalize(cheap);
     ++exchanged;
   }
 }

@@ -12,7 +12,8 @@
 namespace cpfeed {
 
 // Exchanges single rows until no rank costs more than the mean plus the
-// heaviest row. Returns how many were exchanged, mostly 0.
+// heaviest row. Returns how many were exchanged, mostly 0. Slices are not empty
+// before and after; they are to be made canonical again.
 //
 // `cost` is additive (AREA) and its rows do not get lighter inside a sequence;
 // counts of rows of any two ranks differ by at most 1.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 
 #include "core/plan/balanced/mul_div.h"
 #include "core/plan/balanced/row_cost.h"
@@ -66,17 +65,16 @@ class Window {
       pool.Take(pool.At(first_.place), first_.row, last_.row, rank);
       return;
     }
-    std::vector<int32_t> whole;
-    Edge edge = first_;
-    for (int64_t i = 1; i < boundaries_; ++i) {
-      Advance(edge);
-      whole.push_back(pool.At(edge.place));
-    }
     const int32_t first = pool.At(first_.place);
     const int32_t last = pool.At(last_.place);
     const int64_t last_begin = IntervalAt(last_).slice.begin;
-    pool.Take(first, first_.row, IntervalAt(first_).slice.end, rank);
-    for (const int32_t number : whole) pool.TakeAll(number, rank);
+    if (boundaries_ > 1) {
+      const bool wraps = last_.place <= first_.place;
+      const int64_t end = wraps ? pool.last() : last_.place;
+      pool.TakePlaces(first_.place + 1, end, rank);
+      if (wraps) pool.TakePlaces(pool.first(), last_.place, rank);
+    }
+    pool.Take(first, first_.row, pool.interval(first).slice.end, rank);
     pool.Take(last, last_begin, last_.row, rank);
   }
 

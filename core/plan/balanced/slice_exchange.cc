@@ -1,17 +1,21 @@
-#include "core/plan/balanced/tile_exchange.h"
+#include "core/plan/balanced/slice_exchange.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
-#include "core/plan/attention_work.h"
 #include "core/plan/balanced/row_exchange.h"
 
 namespace cpfeed {
 namespace {
 
 constexpr size_t kPartners = 4;
-constexpr size_t kSlices = 12;
+constexpr size_t kSlices = 16;
+// Bounds the time, on every machine alike: a look at an exchange is 1, its
+// costs are kWeighing more.
+constexpr int64_t kMostWork = 60000;
+constexpr int64_t kWeighing = 3;
 
 // Rows of a slice at one of its ends.
 struct EndPiece {
@@ -37,13 +41,12 @@ struct Exchange {
   int64_t rows = 0;
 };
 
-class TileExchange {
+class SliceExchange {
  public:
-  TileExchange(const RowCost& cost, int64_t mean,
-               std::vector<std::vector<Slice>>& ranks)
+  SliceExchange(const RowCost& cost, const ExchangeGoal& goal,
+                std::vector<std::vector<Slice>>& ranks)
       : cost_(cost),
-        mean_(mean),
-        goal_(mean + mean / 50),
+        goal_(goal),
         ranks_(ranks),
         loads_(ranks.size(), 0),
         stuck_(ranks.size(), 0) {
@@ -51,9 +54,9 @@ class TileExchange {
   }
 
   void Run() {
-    for (size_t i = 0; i < 4 * ranks_.size(); ++i) {
+    while (work_ < kMostWork) {
       const size_t dearest = Dearest();
-      if (dearest == ranks_.size() || loads_[dearest] <= goal_) return;
+      if (dearest == ranks_.size() || loads_[dearest] <= goal_.most) return;
       if (!FindBest(dearest)) {
         stuck_[dearest] = 1;
         continue;
@@ -99,18 +102,19 @@ class TileExchange {
   // Costs of both ranks after an exchange and the traffic that it may add, in
   // one number; lower is better.
   int64_t Score(int64_t dear, int64_t cheap, int64_t begins) const {
-    return std::max({dear, cheap, goal_}) + mean_ / 50 * begins / longest_;
+    return std::max({dear, cheap, goal_.most}) +
+           goal_.mean / 10 * begins / longest_;
   }
 
   bool FindBest(size_t dearest) {
     best_.rows = 0;
-    best_score_ = loads_[dearest] - mean_ / 500;
+    best_score_ = std::numeric_limits<int64_t>::max();
     longest_ = 1;
     for (const Slice& slice : ranks_[dearest]) {
       longest_ = std::max<int64_t>(longest_, slice.end);
     }
     for (const size_t partner : Cheapest()) {
-      if (partner == dearest || loads_[partner] >= mean_) continue;
+      if (partner == dearest || loads_[partner] >= goal_.mean) continue;
       const size_t dear_count = std::min(kSlices, ranks_[dearest].size());
       const size_t cheap_count = std::min(kSlices, ranks_[partner].size());
       for (size_t i = 0; i < dear_count; ++i) {
@@ -125,7 +129,7 @@ class TileExchange {
   void Try(size_t dearest, size_t partner, size_t i, size_t j) {
     const Slice& dear = ranks_[dearest][i];
     const Slice& cheap = ranks_[partner][j];
-    if (dear.sequence == cheap.sequence || dear.end <= cheap.begin) return;
+    if (dear.end <= cheap.begin) return;
     const int64_t most =
         std::min(dear.end - dear.begin, cheap.end - cheap.begin);
     const int64_t wanted = (loads_[dearest] - loads_[partner]) / 2;
@@ -149,20 +153,29 @@ class TileExchange {
   }
 
   void TryEnds(size_t dearest, const Exchange& exchange) {
+    ++work_;
     const Slice& dear = ranks_[dearest][exchange.dear.index];
     const Slice& cheap = ranks_[exchange.partner][exchange.cheap.index];
     const int64_t rows = exchange.rows;
     const Slice given = exchange.dear.Of(dear, rows);
     const Slice got = exchange.cheap.Of(cheap, rows);
+    const int64_t begins = int64_t{given.begin} + got.begin;
+    if (Score(0, 0, begins) >= best_score_) return;
+    work_ += kWeighing;
     const int64_t dear_load = loads_[dearest] - CostOf(dear) +
                               CostOf(exchange.dear.Rest(dear, rows)) +
                               CostOf(got);
     const int64_t cheap_load = loads_[exchange.partner] - CostOf(cheap) +
                                CostOf(exchange.cheap.Rest(cheap, rows)) +
                                CostOf(given);
-    if (dear_load >= loads_[dearest] || cheap_load >= loads_[dearest]) return;
-    const int64_t score =
-        Score(dear_load, cheap_load, int64_t{given.begin} + got.begin);
+    // Enough is gained.
+    const int64_t worse =
+        std::max({dear_load, cheap_load, goal_.most}) + goal_.mean / 500;
+    if (worse > std::max(loads_[dearest], goal_.most + goal_.mean / 500) ||
+        std::max(dear_load, cheap_load) >= loads_[dearest]) {
+      return;
+    }
+    const int64_t score = Score(dear_load, cheap_load, begins);
     if (score >= best_score_) return;
     best_score_ = score;
     best_ = exchange;
@@ -180,6 +193,7 @@ class TileExchange {
     dear.push_back(got);
     cheap.push_back(given);
     for (const size_t rank : {dearest, best_.partner}) {
+      work_ += static_cast<int64_t>(ranks_[rank].size());
       Canonicalize(ranks_[rank]);
       Measure(rank);
       stuck_[rank] = 0;
@@ -187,21 +201,21 @@ class TileExchange {
   }
 
   const RowCost& cost_;
-  const int64_t mean_;
-  const int64_t goal_;
+  const ExchangeGoal goal_;
   std::vector<std::vector<Slice>>& ranks_;
   std::vector<int64_t> loads_;
   std::vector<char> stuck_;
   int64_t longest_ = 1;
   Exchange best_;
   int64_t best_score_ = 0;
+  int64_t work_ = 0;
 };
 
 }  // namespace
 
-void ExchangeTiles(const RowCost& cost, int64_t mean,
-                   std::vector<std::vector<Slice>>& ranks) {
-  TileExchange(cost, mean, ranks).Run();
+void ExchangeSlices(const RowCost& cost, const ExchangeGoal& goal,
+                    std::vector<std::vector<Slice>>& ranks) {
+  SliceExchange(cost, goal, ranks).Run();
 }
 
 }  // namespace cpfeed
