@@ -2,7 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <utility>
+#include <vector>
 
 #include "core/attention/flash_kernel.h"
 #include "core/attention/tile_batch.h"
@@ -16,29 +16,35 @@ KvGrad KvGrad::Zeros(int64_t rows, const at::Tensor& k, const at::Tensor& v) {
           at::zeros({rows, v.size(1), v.size(2)}, options)};
 }
 
-BlockAttentionGrad::BlockAttentionGrad(at::Tensor q, at::Tensor out,
-                                       at::Tensor lse, at::Tensor dout,
-                                       double scale)
-    : q_(std::move(q)),
-      out_(std::move(out)),
+BlockAttentionGrad::BlockAttentionGrad(const at::Tensor& q,
+                                       const at::Tensor& out,
+                                       const at::Tensor& lse,
+                                       const at::Tensor& dout, double scale)
+    : type_(FastBackwardType(q.scalar_type())),
+      q_(q.to(type_)),
+      out_(out.to(type_)),
       lse_(lse.unsqueeze(-1)),
-      dout_(std::move(dout)),
+      dout_(dout.to(type_)),
       scale_(scale),
-      dq_(at::zeros(q_.sizes(),
-                    q_.options().dtype(AccumulatorType(q_.scalar_type())))) {}
+      dq_(at::zeros(q.sizes(),
+                    q.options().dtype(AccumulatorType(q.scalar_type())))) {}
 
 void BlockAttentionGrad::Add(const TilePlan& plan, const at::Tensor& k,
                              const at::Tensor& v, const KvGrad& grad) {
-  for (const TileBatch& batch : BatchTiles(plan)) {
+  const std::vector<TileBatch> batches = BatchTiles(plan);
+  if (batches.empty()) return;
+  const at::Tensor typed_k = k.to(type_);
+  const at::Tensor typed_v = v.to(type_);
+  for (const TileBatch& batch : batches) {
     const auto queries = [&](const at::Tensor& rows) {
       return GatherTiles(rows, batch, TileSide::kQueries);
     };
     const FlashGrads grads =
         FlashBackward({.q = queries(q_),
-                       .k = GatherTiles(k, batch, TileSide::kKeys),
-                       .v = GatherTiles(v, batch, TileSide::kKeys),
+                       .k = GatherTiles(typed_k, batch, TileSide::kKeys),
+                       .v = GatherTiles(typed_v, batch, TileSide::kKeys),
                        .causal = batch.kind == Tile::Kind::kCausal,
-                       .mask = TileMask(plan, batch, q_.scalar_type()),
+                       .mask = TileMask(plan, batch, type_),
                        .scale = scale_},
                       queries(out_), queries(lse_).squeeze(-1), queries(dout_));
     AddTiles(grads.dq, batch, TileSide::kQueries, dq_);

@@ -4,6 +4,7 @@
 #define CPFEED_CORE_ATTENTION_BLOCK_ATTENTION_GRAD_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include "core/attention/tile_plan.h"
 
@@ -27,8 +28,9 @@ class BlockAttentionGrad {
   // `q` as for BlockAttention; `out` (q's dtype) and `lse` are its results over
   // all blocks, and `dout` [rows, num_heads, value_dim] (q's dtype) the
   // gradient of `out`. All contiguous.
-  BlockAttentionGrad(at::Tensor q, at::Tensor out, at::Tensor lse,
-                     at::Tensor dout, double scale);
+  BlockAttentionGrad(const at::Tensor& q, const at::Tensor& out,
+                     const at::Tensor& lse, const at::Tensor& dout,
+                     double scale);
 
   // Adds what flows through one block: to dq(), and to `grad`, whose rows are
   // those of `k` and `v`. Rows in no tile of the plan are neither read nor
@@ -40,7 +42,8 @@ class BlockAttentionGrad {
   const at::Tensor& dq() const { return dq_; }
 
  private:
-  const at::Tensor q_;
+  const at::ScalarType type_;  // In which the kernel computes.
+  const at::Tensor q_;         // This and the others are of it.
   const at::Tensor out_;
   const at::Tensor lse_;  // [rows, num_heads, 1]
   const at::Tensor dout_;

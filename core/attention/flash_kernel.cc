@@ -29,6 +29,14 @@ int64_t Columns(const FlashInputs& in) {
   return std::max(in.q.size(-1), in.v.size(-1));
 }
 
+bool HasBfloat16Instructions() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 at::ScalarType AccumulatorType(at::ScalarType input) {
@@ -58,6 +66,11 @@ FlashGrads FlashBackward(const FlashInputs& in, const at::Tensor& out,
           in.causal, in.mask, in.scale);
   return {FromKernel(dq, in.q.size(-1)), FromKernel(dk, in.k.size(-1)),
           FromKernel(dv, in.v.size(-1))};
+}
+
+at::ScalarType FastBackwardType(at::ScalarType input) {
+  static const bool kHasBfloat16 = HasBfloat16Instructions();
+  return input == at::kBFloat16 && !kHasBfloat16 ? at::kFloat : input;
 }
 
 }  // namespace cpfeed

@@ -63,6 +63,11 @@ struct FlashGrads {
 FlashGrads FlashBackward(const FlashInputs& in, const at::Tensor& out,
                          const at::Tensor& lse, const at::Tensor& dout);
 
+// The dtype in which FlashBackward is fastest for these inputs: their own, but
+// float32 for bfloat16 on a CPU without instructions for that, where the kernel
+// takes some six times as long as in float32.
+at::ScalarType FastBackwardType(at::ScalarType input);
+
 }  // namespace cpfeed
 
 #endif  // CPFEED_CORE_ATTENTION_FLASH_KERNEL_H_
