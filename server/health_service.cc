@@ -11,8 +11,9 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr absl::Duration kPollInterval = absl::Seconds(1);
 
 constexpr const char* kServices[] = {
-    "cpfeed.v1.IngestService", "cpfeed.v1.PlanService",
-    "cpfeed.v1.SessionService", "cpfeed.v1.ShardService"};
+    "cpfeed.v1.AdminService", "cpfeed.v1.IngestService",
+    "cpfeed.v1.PlanService", "cpfeed.v1.SessionService",
+    "cpfeed.v1.ShardService"};
 
 }  // namespace
 

@@ -22,10 +22,10 @@ constexpr int64_t kUnaryIncarnation = 0;
 
 }  // namespace
 
-grpc::Status IngestServiceImpl::PutBatch(grpc::ServerContext*,
+grpc::Status IngestServiceImpl::PutBatch(grpc::ServerContext* context,
                                          const v1::PutBatchRequest* request,
                                          v1::PutBatchResponse* response) {
-  auto receipt = Put(*request);
+  auto receipt = Put(*context, *request);
   if (!receipt.ok()) {
     metrics_.CountRejected(receipt.status());
     return ToGrpcStatus(receipt.status());
@@ -35,9 +35,10 @@ grpc::Status IngestServiceImpl::PutBatch(grpc::ServerContext*,
 }
 
 absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::Put(
-    const v1::PutBatchRequest& request) {
+    const grpc::ServerContext& context, const v1::PutBatchRequest& request) {
+  CF_ASSIGN_OR_RETURN(const Caller caller, CallerOf(authenticator_, context));
   CF_ASSIGN_OR_RETURN(const std::shared_ptr<SessionHost> host,
-                      registry_.Find(request.session()));
+                      registry_.FindToOpen(request.session(), caller));
   Wakeup wakeup;
   auto opened = host->OpenProducer(ProducerOrDefault(request.producer()),
                                    kUnaryIncarnation, &wakeup);

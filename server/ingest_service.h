@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/shard/shard_executor.h"
 #include "cpfeed/v1/ingest.grpc.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_registry.h"
 
@@ -20,15 +21,19 @@ class IngestServiceImpl final
           v1::IngestService::Service> {
  public:
   IngestServiceImpl(SessionRegistry& registry, const ShardExecutor& executor,
-                    ServerMetrics& metrics)
-      : registry_(registry), executor_(executor), metrics_(metrics) {}
+                    ServerMetrics& metrics, Authenticator* authenticator)
+      : registry_(registry),
+        executor_(executor),
+        metrics_(metrics),
+        authenticator_(authenticator) {}
 
   grpc::Status PutBatch(grpc::ServerContext* context,
                         const v1::PutBatchRequest* request,
                         v1::PutBatchResponse* response) override;
 
  private:
-  absl::StatusOr<v1::BatchReceipt> Put(const v1::PutBatchRequest& request);
+  absl::StatusOr<v1::BatchReceipt> Put(const grpc::ServerContext& context,
+                                       const v1::PutBatchRequest& request);
   absl::StatusOr<v1::BatchReceipt> PutOn(SessionHost& host, int64_t connection,
                                          int64_t next_sequence,
                                          const v1::PutBatchRequest& request);
@@ -36,6 +41,7 @@ class IngestServiceImpl final
   SessionRegistry& registry_;
   const ShardExecutor& executor_;
   ServerMetrics& metrics_;
+  Authenticator* const authenticator_;
 };
 
 }  // namespace cpfeed

@@ -10,6 +10,8 @@
 #include "core/wire/frame.h"
 #include "core/wire/status_codec.h"
 #include "server/batch_digest.h"
+#include "server/drain_notice.h"
+#include "server/event_log.h"
 #include "server/protocol.h"
 
 namespace cpfeed {
@@ -35,11 +37,13 @@ bool ConcernsBatchOnly(const absl::Status& status) {
 IngestStream::IngestStream(SessionRegistry& registry,
                            const ShardExecutor& executor,
                            ServerMetrics& metrics,
-                           absl::string_view server_instance, ServerCall& call)
+                           absl::string_view server_instance, Caller caller,
+                           ServerCall& call)
     : registry_(registry),
       executor_(executor),
       metrics_(metrics),
       server_instance_(server_instance),
+      caller_(std::move(caller)),
       call_(call),
       bell_(call) {}
 
@@ -54,6 +58,20 @@ IngestStream::~IngestStream() {
 }
 
 absl::Status IngestStream::Run() {
+  absl::Status status = RunLoop();
+  if (host_ != nullptr) {
+    EventLog("stream_ended")
+        .Add("kind", "producer")
+        .Add("session", host_->spec().name)
+        .Add("producer", producer_)
+        .Add(status)
+        .AddTrace(call_.context())
+        .Info();
+  }
+  return status;
+}
+
+absl::Status IngestStream::RunLoop() {
   bool reads_done = false;
   while (true) {
     switch (call_.Wait()) {
@@ -80,7 +98,7 @@ absl::Status IngestStream::Run() {
 // A message stays with gRPC, and the loader is held back, while the converter
 // has enough to do.
 absl::Status IngestStream::TakeMessages() {
-  if (!message_ready_ || !HasRoom()) return absl::OkStatus();
+  if (!message_ready_ || !HasRoom() || drain_noticed_) return absl::OkStatus();
   message_ready_ = false;
   const std::optional<Buffer> message = call_.TakeMessage();
   if (!message) return Broken("message cannot be read");
@@ -119,11 +137,20 @@ absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
       const int version,
       AgreeOnVersion(open.min_protocol_version(), open.max_protocol_version()));
   CF_ASSIGN_OR_RETURN(std::shared_ptr<SessionHost> host,
-                      registry_.Find(open.session()));
+                      registry_.FindToOpen(open.session(), caller_));
   CF_ASSIGN_OR_RETURN(const SessionHost::OpenedProducer opened,
                       host->OpenProducer(ProducerOrDefault(open.producer()),
                                          open.incarnation(), &bell_));
   host_ = std::move(host);
+  producer_ = ProducerOrDefault(open.producer());
+  EventLog("stream_opened")
+      .Add("kind", "producer")
+      .Add("session", host_->spec().name)
+      .Add("producer", producer_)
+      .Add("sequence", opened.next_sequence)
+      .Add("principal", caller_.name())
+      .AddTrace(call_.context())
+      .Info();
   connection_ = opened.connection;
   v1::PutBatchesResponse response;
   v1::ProducerOpened& answer = *response.mutable_opened();
@@ -235,12 +262,15 @@ absl::Status IngestStream::CollectNews() {
     absl::MutexLock lock(&mu_);
     CF_RETURN_IF_ERROR(broken_);
   }
+  const std::optional<absl::Time> drain = host_->drain_deadline();
+  const bool settled = IsSettled();  // Before its last receipts are taken.
   const bool drained = host_->IsDrained(connection_);
   for (const PublishedStep& step : host_->TakePublished(connection_)) {
     SendReceipt(step.sequence, v1::BatchReceipt::OUTCOME_ACCEPTED, step.step,
                 absl::OkStatus());
   }
-  CF_ASSIGN_OR_RETURN(const int64_t credit, host_->TakeGrant(connection_));
+  CF_ASSIGN_OR_RETURN(const int64_t credit,
+                      drain ? 0 : host_->TakeGrant(connection_));
   if (credit > 0) {
     v1::PutBatchesResponse response;
     response.mutable_credit()->set_bytes(credit);
@@ -252,15 +282,43 @@ absl::Status IngestStream::CollectNews() {
     Send(response);
     end_sent_ = true;
   }
+  if (drain) return Drain(*drain, settled);
+  drain_noticed_ = false;
   return absl::OkStatus();
+}
+
+// The notice first; the end when all that had arrived is converted and its
+// receipts are written. A batch that is half received is dropped.
+absl::Status IngestStream::Drain(absl::Time deadline, bool settled) {
+  if (!drain_noticed_) {
+    drain_noticed_ = true;
+    v1::PutBatchesResponse response;
+    *response.mutable_drain() = MakeDrainNotice(deadline);
+    Send(response);
+    return absl::OkStatus();
+  }
+  if (!settled || !IsSettled() || call_.writing()) return absl::OkStatus();
+  return end_sent_ ? absl::OkStatus() : DrainedStatus();
+}
+
+bool IngestStream::IsSettled() const {
+  absl::MutexLock lock(&mu_);
+  return outbox_.empty() && arrived_.empty() && !converting_;
 }
 
 void IngestStream::SendReceipt(int64_t sequence,
                                v1::BatchReceipt::Outcome outcome, int64_t step,
                                const absl::Status& why) {
   if (outcome == v1::BatchReceipt::OUTCOME_DUPLICATE) metrics_.CountDuplicate();
-  if (outcome == v1::BatchReceipt::OUTCOME_REJECTED)
+  if (outcome == v1::BatchReceipt::OUTCOME_REJECTED) {
     metrics_.CountRejected(why);
+    EventLog("batch_rejected")
+        .Add("session", host_->spec().name)
+        .Add("producer", producer_)
+        .Add("sequence", sequence)
+        .Add(why)
+        .Info();
+  }
   v1::PutBatchesResponse response;
   v1::BatchReceipt& receipt = *response.mutable_receipt();
   receipt.set_sequence(sequence);

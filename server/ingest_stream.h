@@ -17,6 +17,7 @@
 #include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "cpfeed/v1/ingest.pb.h"
+#include "server/auth/principal.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 #include "server/session_registry.h"
@@ -31,7 +32,7 @@ class IngestStream {
  public:
   IngestStream(SessionRegistry& registry, const ShardExecutor& executor,
                ServerMetrics& metrics, absl::string_view server_instance,
-               ServerCall& call);
+               Caller caller, ServerCall& call);
   ~IngestStream();
 
   // Handles the stream to its end and returns its status.
@@ -54,7 +55,11 @@ class IngestStream {
   absl::Status OnFinish(const v1::FinishProducer& finish);
   absl::Status OnAbort(const v1::AbortBatch& abort);
   absl::Status TakeMessages();
+  absl::Status RunLoop();
   absl::Status CollectNews() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Drain(absl::Time deadline, bool settled)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  bool IsSettled() const ABSL_LOCKS_EXCLUDED(mu_);
   void WriteNext() ABSL_LOCKS_EXCLUDED(mu_);
   void Refuse(int64_t sequence, const absl::Status& why);
   bool HasRoom() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -91,11 +96,13 @@ class IngestStream {
   const ShardExecutor& executor_;
   ServerMetrics& metrics_;
   const std::string server_instance_;
+  const Caller caller_;
   ServerCall& call_;
   Bell bell_;
 
   // Used by the call's thread, and set before the converter starts.
   std::shared_ptr<SessionHost> host_;
+  std::string producer_;
   int64_t connection_ = 0;
   std::optional<v1::BatchHeader> receiving_;
   Buffer received_;
@@ -104,6 +111,7 @@ class IngestStream {
   std::optional<int64_t> dropping_;  // Chunks of this sequence are dropped.
   bool message_ready_ = false;       // In call_, not taken yet.
   bool end_sent_ = false;
+  bool drain_noticed_ = false;
 
   std::thread converter_;
   mutable absl::Mutex mu_;

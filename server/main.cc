@@ -6,16 +6,21 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "server/server.h"
@@ -26,8 +31,24 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:8470",
           "Address and port to serve on; port 0 picks a free one. Example: "
           "--listen=unix:/run/cpfeed.sock");
 ABSL_FLAG(bool, insecure_listen, false,
-          "Allow a routable address without TLS: anybody who reaches it may "
-          "read and write all data.");
+          "Allow a routable address on which nobody is asked who they are: "
+          "anybody who reaches it may read and write all data.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "PEM file with the server's certificate chain: serve with TLS.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with its key.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file with who signs clients' certificates. Without "
+          "--auth_file a client must have one and may do everything.");
+ABSL_FLAG(std::string, auth_file, "",
+          "JSON file that maps certificates and tokens to roles; see "
+          "docs/operations.md. Needs --tls_cert.");
+ABSL_FLAG(absl::Duration, credentials_refresh, absl::Seconds(10),
+          "How often certificates and the auth file are looked at; changed "
+          "ones are taken up without a restart.");
+ABSL_FLAG(std::string, probe_listen, "",
+          "Address and port of plain gRPC that serves grpc.health.v1.Health "
+          "and nothing else; empty serves none. Example: "
+          "--probe_listen=0.0.0.0:8471");
 ABSL_FLAG(std::string, port_file, "",
           "Write the bound port to this file once the server is ready.");
 ABSL_FLAG(int64_t, memory_budget, int64_t{4} << 30,
@@ -56,9 +77,14 @@ ABSL_FLAG(std::string, status_listen, "",
           "serves none. Example: --status_listen=127.0.0.1:9471");
 ABSL_FLAG(bool, reflection, true,
           "Let grpcurl and the like list and describe the services.");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
-          "How long a stopping server waits for open streams to end before it "
-          "cancels them. Example: --drain_timeout=2m");
+ABSL_FLAG(absl::Duration, drain_budget, absl::Seconds(30),
+          "How long stopping may take: streams that have not delivered what "
+          "is complete by then are cut. Example: --drain_budget=2m");
+ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
+          "How long a stopping server is not ready before it tells its "
+          "streams; the time that a load balancer takes to notice.");
+ABSL_FLAG(std::string, log_level, "info",
+          "What is logged: debug, info, warning or error.");
 ABSL_FLAG(bool, version, false, "Print the version and exit.");
 
 namespace cpfeed {
@@ -68,7 +94,8 @@ constexpr char kUsage[] =
     "cpfeed_server: takes packed sequence batches from data loaders and "
     "streams each context-parallel rank its shard.\n\n"
     "  cpfeed_server --listen=127.0.0.1:8470\n\n"
-    "SIGTERM or SIGINT ends it: streams end with UNAVAILABLE, exit status 0.";
+    "SIGTERM or SIGINT drains it: streams deliver what is complete and end "
+    "with UNAVAILABLE; exit status 0. A second signal ends it at once.";
 
 bool IsLocal(const std::string& listen) {
   return absl::StartsWith(listen, "127.") ||
@@ -80,11 +107,21 @@ bool IsLocal(const std::string& listen) {
 absl::StatusOr<ServerOptions> OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
-  if (!IsLocal(options.listen) && !absl::GetFlag(FLAGS_insecure_listen)) {
+  options.tls = {.certificate = absl::GetFlag(FLAGS_tls_cert),
+                 .key = absl::GetFlag(FLAGS_tls_key),
+                 .client_ca = absl::GetFlag(FLAGS_tls_client_ca),
+                 .refresh = absl::GetFlag(FLAGS_credentials_refresh)};
+  options.auth_file = absl::GetFlag(FLAGS_auth_file);
+  options.probe_listen = absl::GetFlag(FLAGS_probe_listen);
+  const bool asks = options.tls.enabled() && (!options.auth_file.empty() ||
+                                              !options.tls.client_ca.empty());
+  if (!asks && !IsLocal(options.listen) &&
+      !absl::GetFlag(FLAGS_insecure_listen)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--listen=", options.listen,
-        " can be reached from other machines and has no TLS; must be a "
-        "loopback address or unix socket, or --insecure_listen must be set"));
+        "--listen=", options.listen, " can be reached from other machines and ",
+        options.tls.enabled() ? "asks nobody who they are" : "has no TLS",
+        "; must be a loopback address or unix socket, or have --tls_cert and "
+        "--auth_file or --tls_client_ca, or --insecure_listen must be set"));
   }
   options.registry.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget);
   options.registry.max_sessions = absl::GetFlag(FLAGS_max_sessions);
@@ -104,7 +141,8 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
                      "address"));
   }
   options.reflection = absl::GetFlag(FLAGS_reflection);
-  options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
+  options.drain_budget = absl::GetFlag(FLAGS_drain_budget);
+  options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   return options;
 }
 
@@ -123,6 +161,23 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
+// Stops; a signal meanwhile makes it hurry.
+void StopOrHurry(Server& server, const sigset_t& signals) {
+  absl::Notification stopped;
+  std::thread stopper([&] {
+    server.Stop();
+    stopped.Notify();
+  });
+  while (!stopped.HasBeenNotified()) {
+    constexpr timespec kPoll = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    if (sigtimedwait(&signals, nullptr, &kPoll) > 0) {
+      spdlog::info("event=drain_cut");
+      server.Hurry();
+    }
+  }
+  stopper.join();
+}
+
 absl::Status Run() {
   // Blocked before any thread starts, so that only sigwait gets them.
   sigset_t stop_signals;
@@ -131,21 +186,31 @@ absl::Status Run() {
   sigaddset(&stop_signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("cpfeed_server"));
+  const std::string level = absl::GetFlag(FLAGS_log_level);
+  if (level != "debug" && level != "info" && level != "warning" &&
+      level != "error") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--log_level=", level,
+                     " is none; must be debug, info, warning or error"));
+  }
+  spdlog::set_level(spdlog::level::from_str(level));
   TuneAllocator();
   CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
   CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
-  spdlog::info("serving on {}: data port {}, metrics port {}, status port {}",
-               options.listen, server->port(), server->metrics_port(),
-               server->status_port());
+  spdlog::info(
+      "serving on {}: data port {}, probe port {}, metrics port {}, status "
+      "port {}",
+      options.listen, server->port(), server->probe_port(),
+      server->metrics_port(), server->status_port());
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) {
     CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));
   }
   int signal = 0;
   sigwait(&stop_signals, &signal);
-  spdlog::info("signal {}: stopping", signal);
-  server->Stop();
-  spdlog::info("stopped");
+  spdlog::info("event=drain_begun signal={}", signal);
+  StopOrHurry(*server, stop_signals);
+  spdlog::info("event=stopped");
   return absl::OkStatus();
 }
 
@@ -154,6 +219,12 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(cpfeed::kUsage);
+  absl::FlagsUsageConfig usage;
+  // Flags of libraries are for --helpfull.
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");
+  };
+  absl::SetFlagsUsageConfig(usage);
   absl::ParseCommandLine(argc, argv);
   if (absl::GetFlag(FLAGS_version)) {
     std::printf("cpfeed_server %s\n", cpfeed::kVersion);

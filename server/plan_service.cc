@@ -156,9 +156,13 @@ absl::Status PlanAll(const v1::PlanBatchRequest& request,
 
 }  // namespace
 
-grpc::Status PlanServiceImpl::PlanBatch(grpc::ServerContext*,
+grpc::Status PlanServiceImpl::PlanBatch(grpc::ServerContext* context,
                                         const v1::PlanBatchRequest* request,
                                         v1::PlanBatchResponse* response) {
+  const auto caller = CallerOf(authenticator_, *context);
+  if (!caller.ok()) return ToGrpcStatus(caller.status());
+  const auto lease = plans_.Take(caller->name(), caller->quota().plans);
+  if (!lease.ok()) return ToGrpcStatus(lease.status());
   return ToGrpcStatus(PlanAll(*request, *response));
 }
 

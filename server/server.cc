@@ -1,12 +1,14 @@
 #include "server/server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -18,15 +20,20 @@
 #include "absl/time/clock.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "server/drain_notice.h"
 #include "server/ingest_stream.h"
 #include "server/metrics/call_counter.h"
 #include "server/metrics/status_page.h"
+#include "server/protocol.h"
 #include "server/shard_stream.h"
 #include "server/version.h"
 #include "transport/channel_settings.h"
 
 namespace cpfeed {
 namespace {
+
+constexpr int kMostProbeThreads = 8;
+constexpr absl::Duration kStreamsPoll = absl::Milliseconds(20);
 
 std::string MakeInstanceId() {
   std::random_device random;
@@ -53,23 +60,40 @@ class OnlyReflection final : public grpc::ServerBuilderOption {
 
 }  // namespace
 
-Server::Server(ServerOptions options)
+Server::Server(ServerOptions options,
+               std::unique_ptr<Authenticator> authenticator)
     : options_(std::move(options)),
       instance_(MakeInstanceId()),
+      authenticator_(std::move(authenticator)),
       registry_(options_.registry),
       session_metrics_(registry_, options_.max_labelled_sessions,
                        [this] { return Gauges(); }),
       executor_(MakeCpuShardExecutor()),
-      session_service_(registry_),
-      ingest_service_(registry_, *executor_, metrics_),
-      shard_service_(registry_) {}
+      session_service_(registry_, authenticator_.get()),
+      ingest_service_(registry_, *executor_, metrics_, authenticator_.get()),
+      shard_service_(registry_, authenticator_.get()),
+      plan_service_(authenticator_.get()),
+      admin_service_(registry_, metrics_, authenticator_.get(),
+                     MakeAdminHooks()) {}
 
 Server::~Server() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
-  std::unique_ptr<Server> server(new Server(std::move(options)));
+  std::unique_ptr<Authenticator> authenticator;
+  if (!options.auth_file.empty()) {
+    if (!options.tls.enabled()) {
+      return InvalidArgument(kBadOption,
+                             "an auth file needs TLS: tokens would be read by "
+                             "everybody on the way");
+    }
+    CF_ASSIGN_OR_RETURN(
+        authenticator,
+        Authenticator::Open(options.auth_file, options.tls.refresh));
+  }
+  std::unique_ptr<Server> server(
+      new Server(std::move(options), std::move(authenticator)));
   CF_RETURN_IF_ERROR(server->Build());
-  server->health_service_.SetState(ServingState::kReady);
+  server->SetState(ServingState::kReady);
   return server;
 }
 
@@ -85,12 +109,12 @@ absl::Status Server::Build() {
   grpc::ResourceQuota quota("cpfeed");
   quota.SetMaxThreads(options_.max_unary_threads);
   builder.SetResourceQuota(quota);
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
-                           &port_);
+  CF_RETURN_IF_ERROR(OpenDoors(builder));
   builder.RegisterService(&session_service_);
   builder.RegisterService(&ingest_service_);
   builder.RegisterService(&shard_service_);
   builder.RegisterService(&plan_service_);
+  builder.RegisterService(&admin_service_);
   builder.RegisterService(&health_service_);
   StartStreams(builder);
   server_ = builder.BuildAndStart();
@@ -101,7 +125,46 @@ absl::Status Server::Build() {
   }
   ingest_streams_->Start();
   shard_streams_->Start();
+  CF_RETURN_IF_ERROR(StartProbe());
   return StartHttp();
+}
+
+// Without an auth file a certificate is all that is asked for.
+absl::Status Server::OpenDoors(grpc::ServerBuilder& builder) {
+  CF_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::ServerCredentials> credentials,
+      MakeServerCredentials(options_.tls, authenticator_ == nullptr));
+  if (authenticator_ != nullptr) {
+    credentials->SetAuthMetadataProcessor(MakeCallCheck(
+        *authenticator_,
+        [this](const absl::Status& why) { metrics_.CountRefused(why); }));
+  }
+  builder.AddListeningPort(options_.listen, credentials, &port_);
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartProbe() {
+  if (options_.probe_listen.empty()) return absl::OkStatus();
+  grpc::ServerBuilder builder;
+  ApplyServerArguments(builder);
+  builder.SetOption(std::make_unique<OnlyReflection>(false));
+  grpc::ResourceQuota quota("cpfeed-probe");
+  quota.SetMaxThreads(kMostProbeThreads);
+  builder.SetResourceQuota(quota);
+  builder.AddListeningPort(options_.probe_listen,
+                           grpc::InsecureServerCredentials(), &probe_port_);
+  builder.RegisterService(&probe_service_);
+  probe_server_ = builder.BuildAndStart();
+  if (probe_server_ == nullptr || probe_port_ == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.probe_listen));
+  }
+  return absl::OkStatus();
+}
+
+void Server::SetState(ServingState state) {
+  health_service_.SetState(state);
+  probe_service_.SetState(state);
 }
 
 void Server::StartStreams(grpc::ServerBuilder& builder) {
@@ -113,10 +176,12 @@ void Server::StartStreams(grpc::ServerBuilder& builder) {
                                           &call.queue(), &queue, tag);
       },
       [this](ServerCall& call) {
-        return CountStream("/cpfeed.v1.IngestService/PutBatches", [&] {
-          return IngestStream(registry_, *executor_, metrics_, instance_, call)
-              .Run();
-        });
+        return RunStream("/cpfeed.v1.IngestService/PutBatches", call,
+                         [&](const Caller& caller) {
+                           return IngestStream(registry_, *executor_, metrics_,
+                                               instance_, caller, call)
+                               .Run();
+                         });
       });
   shard_streams_ = std::make_unique<StreamAcceptor>(
       builder.AddCompletionQueue(), max_streams,
@@ -125,16 +190,27 @@ void Server::StartStreams(grpc::ServerBuilder& builder) {
                                            &call.queue(), &queue, tag);
       },
       [this](ServerCall& call) {
-        return CountStream("/cpfeed.v1.ShardService/StreamShards", [&] {
-          return ShardStream(registry_, metrics_, instance_, call).Run();
-        });
+        return RunStream("/cpfeed.v1.ShardService/StreamShards", call,
+                         [&](const Caller& caller) {
+                           return ShardStream(registry_, metrics_, instance_,
+                                              caller, call)
+                               .Run();
+                         });
       });
 }
 
-absl::Status Server::CountStream(absl::string_view path,
-                                 absl::FunctionRef<absl::Status()> run) {
+absl::Status Server::RunStream(
+    absl::string_view path, ServerCall& call,
+    absl::FunctionRef<absl::Status(const Caller&)> run) {
   metrics_.CountCallStart("bidi_stream", path);
-  absl::Status status = run();
+  const auto run_within_quota = [&]() -> absl::Status {
+    CF_ASSIGN_OR_RETURN(const Caller caller,
+                        CallerOf(authenticator_.get(), call.context()));
+    CF_ASSIGN_OR_RETURN(const UseCounter::Lease lease,
+                        streams_.Take(caller.name(), caller.quota().streams));
+    return run(caller);
+  };
+  absl::Status status = run_within_quota();
   metrics_.CountCallEnd("bidi_stream", path, status);
   return status;
 }
@@ -164,7 +240,8 @@ absl::Status Server::StartHttp() {
 
 ServerGauges Server::Gauges() const {
   return {.producer_streams = ingest_streams_->num_calls(),
-          .consumer_streams = shard_streams_->num_calls()};
+          .consumer_streams = shard_streams_->num_calls(),
+          .draining = registry_.draining()};
 }
 
 std::string Server::RenderMetrics() const {
@@ -183,15 +260,70 @@ int Server::status_port() const {
   return status_listener_ == nullptr ? 0 : status_listener_->port();
 }
 
+AdminHooks Server::MakeAdminHooks() {
+  AdminHooks hooks;
+  hooks.drain = [this] { Drain(); };
+  hooks.undrain = [this] { return Undrain(); };
+  hooks.gauges = [this] { return Gauges(); };
+  hooks.info.set_version(kVersion);
+  hooks.info.set_server_instance(instance_);
+  hooks.info.set_grpc_version(grpc::Version());
+  hooks.info.set_min_protocol_version(kProtocolVersion);
+  hooks.info.set_max_protocol_version(kProtocolVersion);
+  hooks.info.set_memory_budget_bytes(options_.registry.memory_budget_bytes);
+  hooks.info.set_max_sessions(options_.registry.max_sessions);
+  hooks.info.set_max_streams(options_.registry.max_streams);
+  hooks.info.set_max_grpc_message_bytes(kMaxGrpcMessageBytes);
+  return hooks;
+}
+
+void Server::Drain() {
+  SetState(ServingState::kDraining);
+  registry_.BeginDrain(absl::InfiniteFuture());
+}
+
+absl::Status Server::Undrain() {
+  if (stopping_) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kDraining,
+                     "the server stops");
+  }
+  registry_.EndDrain();
+  SetState(ServingState::kReady);
+  return absl::OkStatus();
+}
+
+void Server::Hurry() {
+  if (!hurried_.exchange(true)) hurry_.Notify();
+}
+
+void Server::WaitForStreams(absl::Time deadline) {
+  while (absl::Now() < deadline && !hurried_ &&
+         ingest_streams_->num_calls() + shard_streams_->num_calls() > 0) {
+    hurry_.WaitForNotificationWithTimeout(kStreamsPoll);
+  }
+}
+
 void Server::Stop() {
   if (server_ == nullptr) return;
-  health_service_.SetState(ServingState::kDraining);
-  registry_.Shutdown(MakeError(absl::StatusCode::kUnavailable, kDraining,
-                               "the server stops; open again when it is back"));
+  stopping_ = true;
+  const absl::Time end = absl::Now() + options_.drain_budget;
+  // What is left for cutting streams that do not end by themselves.
+  const absl::Time cut =
+      end - std::min(options_.drain_budget / 10, absl::Seconds(2));
+  SetState(ServingState::kDraining);
+  if (options_.drain_delay > absl::ZeroDuration()) {
+    hurry_.WaitForNotificationWithTimeout(
+        std::min(options_.drain_delay, options_.drain_budget / 2));
+  }
+  registry_.BeginDrain(cut);
+  WaitForStreams(cut);
+  registry_.Shutdown(DrainedStatus());
   health_service_.Stop();
-  server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.drain_timeout));
+  server_->Shutdown(absl::ToChronoTime(hurried_ ? absl::Now() : end));
   ingest_streams_->Stop();
   shard_streams_->Stop();
+  probe_service_.Stop();
+  if (probe_server_ != nullptr) probe_server_->Shutdown();
   // They read what is about to go.
   metrics_listener_.reset();
   status_listener_.reset();

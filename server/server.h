@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -13,8 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/shard/shard_executor.h"
+#include "server/admin_service.h"
+#include "server/auth/authenticator.h"
+#include "server/auth/tls.h"
+#include "server/auth/use_counter.h"
 #include "server/health_service.h"
 #include "server/ingest_service.h"
 #include "server/metrics/http_listener.h"
@@ -33,13 +39,22 @@ struct ServerOptions {
   RegistryOptions registry;
   int max_unary_threads = 64;
   bool reflection = true;
+  TlsFiles tls;
+  // Who may do what; empty asks nobody. Needs TLS.
+  std::string auth_file;
+  // A second, plain address for health checks alone; empty serves none.
+  std::string probe_listen;
   // "host:port" with a numeric host; empty serves none.
   std::string metrics_listen;
   std::string status_listen;
   // Sessions with metrics of their own.
   int max_labelled_sessions = 64;
-  // How long open streams may take to end when the server stops.
-  absl::Duration drain_timeout = absl::Seconds(30);
+  // How long stopping may take. Streams that have not delivered what is
+  // complete by then are cut.
+  absl::Duration drain_budget = absl::Seconds(30);
+  // How long readiness is off before streams are told, so that nobody is sent
+  // here any more.
+  absl::Duration drain_delay;
 };
 
 class Server {
@@ -47,7 +62,9 @@ class Server {
   // Starts serving.
   //
   // Errors:
-  //   UNAVAILABLE  The address cannot be bound; the message has it.
+  //   UNAVAILABLE       An address cannot be bound, or a file not read; the
+  //                     message has it.
+  //   INVALID_ARGUMENT  The auth file is wrong, or there without TLS.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
   // As Stop().
@@ -55,27 +72,47 @@ class Server {
 
   // The bound port.
   int port() const { return port_; }
-  // Of the HTTP listeners; 0 where there is none.
+  // Of the other listeners; 0 where there is none.
+  int probe_port() const { return probe_port_; }
   int metrics_port() const;
   int status_port() const;
   SessionRegistry& registry() { return registry_; }
 
-  // Refuses new sessions and streams, ends the open ones with UNAVAILABLE and
-  // reason DRAINING, and waits for them.
+  // Refuses new sessions and streams; tells the open ones, which end with
+  // UNAVAILABLE and reason DRAINING when they have delivered what is complete.
+  void Drain();
+
+  // The reverse.
+  //
+  // Errors:
+  //   FAILED_PRECONDITION  The server stops.
+  absl::Status Undrain();
+
+  // Drains, waits for the streams, and ends. Liveness stays on to the end.
   void Stop();
 
+  // Makes Stop end at once. From any thread.
+  void Hurry();
+
  private:
-  explicit Server(ServerOptions options);
+  Server(ServerOptions options, std::unique_ptr<Authenticator> authenticator);
+  void SetState(ServingState state);
   absl::Status Build();
+  void WaitForStreams(absl::Time deadline);
+  AdminHooks MakeAdminHooks();
+  absl::Status OpenDoors(grpc::ServerBuilder& builder);
+  absl::Status StartProbe();
   absl::Status StartHttp();
   void StartStreams(grpc::ServerBuilder& builder);
-  absl::Status CountStream(absl::string_view path,
-                           absl::FunctionRef<absl::Status()> run);
+  absl::Status RunStream(absl::string_view path, ServerCall& call,
+                         absl::FunctionRef<absl::Status(const Caller&)> run);
   ServerGauges Gauges() const;
   std::string RenderMetrics() const;
 
   const ServerOptions options_;
-  const std::string instance_;  // Differs after each start.
+  const std::string instance_;                    // Differs after each start.
+  std::unique_ptr<Authenticator> authenticator_;  // Null: nobody is asked.
+  UseCounter streams_{"streams"};
   SessionRegistry registry_;
   ServerMetrics metrics_;
   SessionMetrics session_metrics_;
@@ -84,8 +121,15 @@ class Server {
   IngestServiceImpl ingest_service_;
   ShardServiceImpl shard_service_;
   PlanServiceImpl plan_service_;
+  AdminServiceImpl admin_service_;
   HealthServiceImpl health_service_;
+  HealthServiceImpl probe_service_;
   int port_ = 0;
+  int probe_port_ = 0;
+  std::unique_ptr<grpc::Server> probe_server_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> hurried_ = false;
+  absl::Notification hurry_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<StreamAcceptor> ingest_streams_;
   std::unique_ptr<StreamAcceptor> shard_streams_;

@@ -99,6 +99,18 @@ class SessionHost {
   absl::StatusOr<int64_t> Commit(const v1::Cursor& cursor);
   absl::Status Seek(const v1::Cursor& cursor);
 
+  // The server stops at that time, or no longer does. Streams end when they
+  // have delivered what is complete.
+  void SetDrain(std::optional<absl::Time> deadline);
+  std::optional<absl::Time> drain_deadline() const;
+
+  // Whether nothing is left to be delivered to a consumer: no producer is
+  // there, and it has acknowledged all published steps.
+  bool IsSettled(int64_t connection) const;
+
+  // Behind the newest published step; "" where there is none.
+  std::string NewestCursor() const;
+
   // Ends all streams with `status`, now and later.
   void Fail(absl::Status status);
 
@@ -147,6 +159,7 @@ class SessionHost {
       ABSL_GUARDED_BY(mu_);
   // What the cursor behind the newest step says of each producer.
   std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Time> drain_deadline_ ABSL_GUARDED_BY(mu_);
   int64_t published_steps_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -90,6 +90,34 @@ absl::Status SessionHost::Seek(const v1::Cursor& cursor) {
   return absl::OkStatus();
 }
 
+void SessionHost::SetDrain(std::optional<absl::Time> deadline) {
+  absl::MutexLock lock(&mu_);
+  drain_deadline_ = deadline;
+  NotifyAll();
+}
+
+std::optional<absl::Time> SessionHost::drain_deadline() const {
+  absl::MutexLock lock(&mu_);
+  return drain_deadline_;
+}
+
+bool SessionHost::IsSettled(int64_t connection) const {
+  absl::MutexLock lock(&mu_);
+  for (const Session::Producer& producer : session_.producers()) {
+    if (producer.connection != 0) return false;
+  }
+  for (const Session::Consumer& consumer : session_.consumers()) {
+    if (consumer.connection != connection) continue;
+    return consumer.acked_step == session_.next_step() - 1;
+  }
+  return true;  // Fenced.
+}
+
+std::string SessionHost::NewestCursor() const {
+  absl::MutexLock lock(&mu_);
+  return session_.next_step() == 0 ? "" : MakeCursor(session_.next_step() - 1);
+}
+
 void SessionHost::Fail(absl::Status status) {
   absl::MutexLock lock(&mu_);
   session_.Fail(std::move(status));

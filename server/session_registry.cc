@@ -25,6 +25,11 @@ absl::Status CheckStartCursor(const v1::Cursor& cursor, const SessionSpec& spec,
   return absl::OkStatus();
 }
 
+absl::Status Draining() {
+  return MakeError(absl::StatusCode::kUnavailable, kDraining,
+                   "the server drains; open again when it is back");
+}
+
 }  // namespace
 
 SessionRegistry::SessionRegistry(RegistryOptions options)
@@ -63,10 +68,37 @@ absl::Status SessionRegistry::CheckRoom(const SessionSpec& spec) const {
   return absl::OkStatus();
 }
 
+absl::Status SessionRegistry::CheckQuota(const SessionSpec& spec,
+                                         const Caller& caller) const {
+  int64_t sessions = 1;
+  int64_t bytes = spec.config.memory_budget_bytes;
+  for (const auto& [name, owner] : owners_) {
+    if (owner != caller.name()) continue;
+    ++sessions;
+    bytes += sessions_.find(name)->second->spec().config.memory_budget_bytes;
+  }
+  const auto check = [&](absl::string_view what, int64_t used,
+                         int64_t most) -> absl::Status {
+    if (most == 0 || used <= most) return absl::OkStatus();
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, kQuota,
+        absl::StrCat("the sessions of ", caller.name(), " would have ", used,
+                     " ", what, "; its quota is ", most));
+  };
+  CF_RETURN_IF_ERROR(check("sessions", sessions, caller.quota().sessions));
+  return check("bytes", bytes, caller.quota().bytes);
+}
+
 absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
-    const v1::CreateSessionRequest& request) {
+    const v1::CreateSessionRequest& request, const Caller& caller) {
   CF_ASSIGN_OR_RETURN(SessionSpec spec,
                       MakeSessionSpec(request, options_.defaults));
+  if (!caller.Sees(spec.name)) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, kNotPermitted,
+        absl::StrCat("session ids of ", caller.name(), " must begin with ",
+                     caller.principal->session_prefix));
+  }
   v1::Cursor cursor = request.start_cursor();
   if (request.has_start_cursor()) {
     CF_RETURN_IF_ERROR(
@@ -76,6 +108,7 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
   }
   absl::MutexLock lock(&mu_);
   CF_RETURN_IF_ERROR(closed_);
+  if (draining_) return Draining();
   const auto found = sessions_.find(spec.name);
   if (found != sessions_.end()) {
     if (found->second->spec().digest == spec.digest) return found->second;
@@ -85,21 +118,25 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
                                   "; this spec has ", absl::Hex(spec.digest)));
   }
   CF_RETURN_IF_ERROR(CheckRoom(spec));
+  CF_RETURN_IF_ERROR(CheckQuota(spec, caller));
   auto host = std::make_shared<SessionHost>(spec);
   if (request.has_start_cursor()) {
     const absl::Status status = host->Seek(cursor);
     if (!status.ok()) return Annotate(status, "start_cursor");
   }
-  if (!request.validate_only()) sessions_[spec.name] = host;
+  if (!request.validate_only()) {
+    sessions_[spec.name] = host;
+    owners_[spec.name] = caller.name();
+  }
   return host;
 }
 
 absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Find(
-    absl::string_view name) const {
+    absl::string_view name, const Caller& caller) const {
   absl::MutexLock lock(&mu_);
   CF_RETURN_IF_ERROR(closed_);
   const auto found = sessions_.find(name);
-  if (found != sessions_.end()) return found->second;
+  if (found != sessions_.end() && caller.Sees(name)) return found->second;
   // The caller's words may be anything: they are not repeated unchecked.
   const bool named = SessionName(absl::StripPrefix(name, "sessions/")).ok();
   return MakeError(
@@ -107,14 +144,37 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Find(
       absl::StrCat("there is no session ", named ? name : "of that name"));
 }
 
+absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::FindToOpen(
+    absl::string_view name, const Caller& caller) const {
+  if (draining()) return Draining();
+  return Find(name, caller);
+}
+
+void SessionRegistry::BeginDrain(absl::Time deadline) {
+  absl::MutexLock lock(&mu_);
+  draining_ = true;
+  for (const auto& [name, host] : sessions_) host->SetDrain(deadline);
+}
+
+void SessionRegistry::EndDrain() {
+  absl::MutexLock lock(&mu_);
+  draining_ = false;
+  for (const auto& [name, host] : sessions_) host->SetDrain(std::nullopt);
+}
+
+bool SessionRegistry::draining() const {
+  absl::MutexLock lock(&mu_);
+  return draining_;
+}
+
 std::vector<std::shared_ptr<SessionHost>> SessionRegistry::List(
-    absl::string_view after, int page_size) const {
+    absl::string_view after, int page_size, const Caller& caller) const {
   absl::MutexLock lock(&mu_);
   std::vector<std::shared_ptr<SessionHost>> page;
   for (auto it = sessions_.upper_bound(after);
        it != sessions_.end() && static_cast<int>(page.size()) < page_size;
        ++it) {
-    page.push_back(it->second);
+    if (caller.Sees(it->first)) page.push_back(it->second);
   }
   return page;
 }
@@ -133,8 +193,10 @@ int64_t SessionRegistry::published_steps() const {
   return steps;
 }
 
-absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request) {
-  absl::StatusOr<std::shared_ptr<SessionHost>> host = Find(request.name());
+absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request,
+                                     const Caller& caller) {
+  absl::StatusOr<std::shared_ptr<SessionHost>> host =
+      Find(request.name(), caller);
   if (!host.ok()) {
     return request.allow_missing() && absl::IsNotFound(host.status())
                ? absl::OkStatus()
@@ -149,6 +211,7 @@ absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request) {
   {
     absl::MutexLock lock(&mu_);
     if (sessions_.erase(request.name()) == 0) return absl::OkStatus();
+    owners_.erase(request.name());
     deleted_steps_ += (*host)->published_steps();
   }
   (*host)->Fail(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,

@@ -14,7 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "cpfeed/v1/session.pb.h"
+#include "server/auth/principal.h"
 #include "server/session_host.h"
 #include "server/session_spec.h"
 
@@ -35,18 +37,27 @@ class SessionRegistry {
 
   // Makes a session, or finds the one of the same id and spec.
   //
-  // Errors: as SessionService.CreateSession.
+  // Errors: as SessionService.CreateSession, and
+  //   PERMISSION_DENIED  The id has not the caller's prefix.
   absl::StatusOr<std::shared_ptr<SessionHost>> Create(
-      const v1::CreateSessionRequest& request);
+      const v1::CreateSessionRequest& request, const Caller& caller);
 
   // Errors:
-  //   NOT_FOUND  SESSION_NOT_FOUND.
-  absl::StatusOr<std::shared_ptr<SessionHost>> Find(
-      absl::string_view name) const;
+  //   NOT_FOUND  SESSION_NOT_FOUND: there is none, or none for this caller.
+  absl::StatusOr<std::shared_ptr<SessionHost>> Find(absl::string_view name,
+                                                    const Caller& caller) const;
 
-  // At most `page_size` sessions with names above `after`.
+  // As Find, for a new stream.
+  //
+  // Errors: as Find, and
+  //   UNAVAILABLE  DRAINING.
+  absl::StatusOr<std::shared_ptr<SessionHost>> FindToOpen(
+      absl::string_view name, const Caller& caller) const;
+
+  // At most `page_size` of the caller's sessions with names above `after`.
   std::vector<std::shared_ptr<SessionHost>> List(absl::string_view after,
-                                                 int page_size) const;
+                                                 int page_size,
+                                                 const Caller& caller) const;
 
   // All sessions, by name.
   std::vector<std::shared_ptr<SessionHost>> All() const;
@@ -55,7 +66,14 @@ class SessionRegistry {
   int64_t published_steps() const;
 
   // Errors: as SessionService.DeleteSession.
-  absl::Status Delete(const v1::DeleteSessionRequest& request);
+  absl::Status Delete(const v1::DeleteSessionRequest& request,
+                      const Caller& caller);
+
+  // Makes no more sessions and streams, and tells those that there are; see
+  // SessionHost::SetDrain.
+  void BeginDrain(absl::Time deadline);
+  void EndDrain();
+  bool draining() const;
 
   // Makes no more sessions, and ends all streams with `status`.
   void Shutdown(const absl::Status& status);
@@ -63,11 +81,16 @@ class SessionRegistry {
  private:
   absl::Status CheckRoom(const SessionSpec& spec) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckQuota(const SessionSpec& spec, const Caller& caller) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const RegistryOptions options_;
   mutable absl::Mutex mu_;
   std::map<std::string, std::shared_ptr<SessionHost>, std::less<>> sessions_
       ABSL_GUARDED_BY(mu_);
+  // Who made each session.
+  std::map<std::string, std::string, std::less<>> owners_ ABSL_GUARDED_BY(mu_);
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
   int64_t deleted_steps_ ABSL_GUARDED_BY(mu_) = 0;  // Of deleted sessions.
 };

@@ -6,15 +6,21 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "cpfeed/v1/session.grpc.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/session_registry.h"
 
 namespace cpfeed {
 
 class SessionServiceImpl final : public v1::SessionService::Service {
  public:
-  explicit SessionServiceImpl(SessionRegistry& registry)
-      : registry_(registry) {}
+  // `authenticator` may be null: nobody is asked.
+  SessionServiceImpl(SessionRegistry& registry, Authenticator* authenticator)
+      : registry_(registry), authenticator_(authenticator) {}
 
   grpc::Status CreateSession(grpc::ServerContext* context,
                              const v1::CreateSessionRequest* request,
@@ -36,7 +42,12 @@ class SessionServiceImpl final : public v1::SessionService::Service {
                             v1::CommitCursorResponse* response) override;
 
  private:
+  // The session of that name, if the caller may see it.
+  absl::StatusOr<std::shared_ptr<SessionHost>> Find(
+      const grpc::ServerContext& context, const std::string& name) const;
+
   SessionRegistry& registry_;
+  Authenticator* const authenticator_;
 };
 
 }  // namespace cpfeed

@@ -101,10 +101,12 @@ absl::StatusOr<v1::GetShardResponse> GetOne(
 
 }  // namespace
 
-grpc::Status ShardServiceImpl::GetShard(grpc::ServerContext*,
+grpc::Status ShardServiceImpl::GetShard(grpc::ServerContext* context,
                                         const v1::GetShardRequest* request,
                                         v1::GetShardResponse* response) {
-  const auto host = registry_.Find(request->session());
+  const auto caller = CallerOf(authenticator_, *context);
+  if (!caller.ok()) return ToGrpcStatus(caller.status());
+  const auto host = registry_.Find(request->session(), *caller);
   if (!host.ok()) return ToGrpcStatus(host.status());
   auto shard = GetOne(**host, *request);
   if (!shard.ok()) return ToGrpcStatus(shard.status());

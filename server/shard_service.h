@@ -8,6 +8,7 @@
 #include <grpcpp/support/status.h>
 
 #include "cpfeed/v1/shard.grpc.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/session_registry.h"
 
 namespace cpfeed {
@@ -16,7 +17,8 @@ class ShardServiceImpl final
     : public v1::ShardService::WithRawMethod_StreamShards<
           v1::ShardService::Service> {
  public:
-  explicit ShardServiceImpl(SessionRegistry& registry) : registry_(registry) {}
+  ShardServiceImpl(SessionRegistry& registry, Authenticator* authenticator)
+      : registry_(registry), authenticator_(authenticator) {}
 
   grpc::Status GetShard(grpc::ServerContext* context,
                         const v1::GetShardRequest* request,
@@ -24,6 +26,7 @@ class ShardServiceImpl final
 
  private:
   SessionRegistry& registry_;
+  Authenticator* const authenticator_;
 };
 
 }  // namespace cpfeed

@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/frame.h"
+#include "server/drain_notice.h"
+#include "server/event_log.h"
 #include "server/protocol.h"
 
 namespace cpfeed {
@@ -22,10 +24,12 @@ absl::Status Broken(absl::string_view what) {
 }  // namespace
 
 ShardStream::ShardStream(SessionRegistry& registry, ServerMetrics& metrics,
-                         absl::string_view server_instance, ServerCall& call)
+                         absl::string_view server_instance, Caller caller,
+                         ServerCall& call)
     : registry_(registry),
       metrics_(metrics),
       server_instance_(server_instance),
+      caller_(std::move(caller)),
       call_(call),
       bell_(call) {}
 
@@ -34,6 +38,21 @@ ShardStream::~ShardStream() {
 }
 
 absl::Status ShardStream::Run() {
+  absl::Status status = RunLoop();
+  if (host_ != nullptr) {
+    EventLog("stream_ended")
+        .Add("kind", "consumer")
+        .Add("session", host_->spec().name)
+        .Add("cp_rank", cp_rank_)
+        .Add("consumer", consumer_)
+        .Add(status)
+        .AddTrace(call_.context())
+        .Info();
+  }
+  return status;
+}
+
+absl::Status ShardStream::RunLoop() {
   bool reads_done = false;
   while (true) {
     switch (call_.Wait()) {
@@ -55,6 +74,7 @@ absl::Status ShardStream::Run() {
     }
     if (detached_) return absl::OkStatus();
     if (host_ != nullptr) CF_RETURN_IF_ERROR(Advance());
+    if (drained_) return absl::OkStatus();
     WriteNext();
     // After the end the stream waits for the last acknowledgements.
     if (reads_done && ended_ && !call_.writing()) return absl::OkStatus();
@@ -95,7 +115,7 @@ absl::Status ShardStream::OnAttach(const v1::AttachConsumer& attach) {
                       AgreeOnVersion(attach.min_protocol_version(),
                                      attach.max_protocol_version()));
   CF_ASSIGN_OR_RETURN(std::shared_ptr<SessionHost> host,
-                      registry_.Find(attach.session()));
+                      registry_.FindToOpen(attach.session(), caller_));
   const SessionConfig& config = host->spec().config;
   if (attach.cp_size() != 0 && attach.cp_size() != config.cp_size) {
     return MakeError(
@@ -113,6 +133,16 @@ absl::Status ShardStream::OnAttach(const v1::AttachConsumer& attach) {
   connection_ = attached.connection;
   metrics_.CountRedelivered(attached.redelivered_steps);
   cp_rank_ = attach.cp_rank();
+  consumer_ = attach.consumer();
+  EventLog("stream_opened")
+      .Add("kind", "consumer")
+      .Add("session", host_->spec().name)
+      .Add("cp_rank", cp_rank_)
+      .Add("consumer", consumer_)
+      .Add("step", attached.first_step)
+      .Add("principal", caller_.name())
+      .AddTrace(call_.context())
+      .Info();
   leader_ = attach.cp_rank() == 0 && attach.consumer() == 0;
   tensors_.assign(attach.tensors().begin(), attach.tensors().end());
   CF_RETURN_IF_ERROR(host_->AddCredit(
@@ -131,8 +161,32 @@ absl::Status ShardStream::OnAttach(const v1::AttachConsumer& attach) {
   return absl::OkStatus();
 }
 
+// The notice first, between two steps; the end when nothing is left to be
+// delivered. Whether the stream has something to write, or to wait for.
+absl::StatusOr<bool> ShardStream::Drain() {
+  const std::optional<absl::Time> deadline = host_->drain_deadline();
+  if (!deadline) {
+    drain_noticed_ = false;
+    return false;
+  }
+  if (payload_offset_ < payload_.size() || !outbox_.empty()) return false;
+  if (!drain_noticed_) {
+    drain_noticed_ = true;
+    v1::StreamShardsResponse response;
+    *response.mutable_drain() = MakeDrainNotice(*deadline);
+    Send(response, leader_ ? host_->NewestCursor() : "");
+    return true;
+  }
+  if (call_.writing() || !host_->IsSettled(connection_)) return false;
+  if (!ended_) return DrainedStatus();
+  drained_ = true;
+  return true;
+}
+
 // Takes up the next step when the one before is on its way.
 absl::Status ShardStream::Advance() {
+  CF_ASSIGN_OR_RETURN(const bool draining, Drain());
+  if (draining) return absl::OkStatus();
   if (ended_ || payload_offset_ < payload_.size() || !outbox_.empty()) {
     return host_->Next(connection_).status();
   }
@@ -210,8 +264,11 @@ void ShardStream::WriteNext() {
   }
 }
 
-void ShardStream::Send(const v1::StreamShardsResponse& response) {
-  outbox_.push_back(EncodeMessage(response, Buffer()));
+void ShardStream::Send(const v1::StreamShardsResponse& response,
+                       const std::string& payload) {
+  outbox_.push_back(EncodeMessage(
+      response,
+      Buffer::CopyOf(payload.data(), static_cast<int64_t>(payload.size()))));
 }
 
 }  // namespace cpfeed

@@ -16,6 +16,7 @@
 #include "core/tensor/buffer.h"
 #include "core/wire/shard_codec.h"
 #include "cpfeed/v1/shard.pb.h"
+#include "server/auth/principal.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 #include "server/session_registry.h"
@@ -28,7 +29,8 @@ namespace cpfeed {
 class ShardStream {
  public:
   ShardStream(SessionRegistry& registry, ServerMetrics& metrics,
-              absl::string_view server_instance, ServerCall& call);
+              absl::string_view server_instance, Caller caller,
+              ServerCall& call);
   ~ShardStream();
 
   // Handles the stream to its end and returns its status.
@@ -37,11 +39,14 @@ class ShardStream {
  private:
   absl::Status OnMessage(const Buffer& message);
   absl::Status OnAttach(const v1::AttachConsumer& attach);
+  absl::Status RunLoop();
   absl::Status Advance();
+  absl::StatusOr<bool> Drain();
   absl::Status PrepareStep(int64_t step);
   void QueueStep();
   void WriteNext();
-  void Send(const v1::StreamShardsResponse& response);
+  void Send(const v1::StreamShardsResponse& response,
+            const std::string& payload = "");
 
   class Bell final : public Wakeup {
    public:
@@ -55,12 +60,14 @@ class ShardStream {
   SessionRegistry& registry_;
   ServerMetrics& metrics_;
   const std::string server_instance_;
+  const Caller caller_;
   ServerCall& call_;
   Bell bell_;
 
   std::shared_ptr<SessionHost> host_;
   int64_t connection_ = 0;
   int cp_rank_ = 0;
+  int consumer_ = 0;
   bool leader_ = false;  // Gets the cursors.
   std::vector<std::string> tensors_;
 
@@ -77,6 +84,8 @@ class ShardStream {
   std::optional<absl::Time> starved_since_;  // No step is there for it.
   bool ended_ = false;
   bool detached_ = false;
+  bool drain_noticed_ = false;
+  bool drained_ = false;  // After the end of the data.
 };
 
 }  // namespace cpfeed

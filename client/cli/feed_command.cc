@@ -11,9 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "client/channel.h"
 #include "client/cli/command_status.h"
 #include "client/cli/json_values.h"
 #include "client/cli/progress.h"
+#include "client/cli/security_flags.h"
 #include "client/documents/batch_source.h"
 #include "client/feeder.h"
 #include "client/session_client.h"
@@ -88,7 +90,8 @@ absl::StatusOr<Fed> Feed(const FeedOptions& options, std::ostream& err) {
   CF_RETURN_IF_ERROR(CheckOptions(options));
   CF_ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> source,
                       OpenBatchSource(options.pack));
-  const std::shared_ptr<grpc::Channel> channel = MakeChannel(options.server);
+  CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                      OpenChannel(options.server, options.security));
   CF_RETURN_IF_ERROR(CreateIfAsked(channel, options));
   CF_ASSIGN_OR_RETURN(
       const std::unique_ptr<Feeder> feeder,
@@ -145,6 +148,7 @@ void RegisterFeed(CLI::App& app, std::function<int()>& run) {
       *app.add_subcommand("feed", "Pack documents and put them into a session");
   command.add_option("--server", options->server,
                      "The server, such as 127.0.0.1:8470");
+  AddSecurityFlags(command, options->security);
   command.add_option("--session", options->session, "The session's id")
       ->required();
   command.add_option("--producer", options->producer,

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <string>
 
+#include "client/channel_security.h"
 #include "client/cli/pack_flags.h"
 #include "client/cli/session_flags.h"
 
@@ -16,6 +17,7 @@ namespace cpfeed {
 
 struct FeedOptions {
   std::string server = "127.0.0.1:8470";
+  ChannelSecurity security;
   std::string session;  // The id, without "sessions/".
   std::string producer = "default";
   bool create = false;  // Make the session, if it is not there.

@@ -10,7 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/channel.h"
 #include "client/cli/command_status.h"
+#include "client/cli/security_flags.h"
 #include "client/cli/text_table.h"
 #include "client/session_client.h"
 #include "core/base/status_macros.h"
@@ -89,7 +91,8 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
 }
 
 absl::StatusOr<std::string> Inspect(const InspectOptions& options) {
-  const std::shared_ptr<grpc::Channel> channel = MakeChannel(options.server);
+  CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                      OpenChannel(options.server, options.security));
   if (options.session.empty()) {
     CF_ASSIGN_OR_RETURN(const std::vector<v1::Session> sessions,
                         ListSessions(channel));
@@ -130,6 +133,7 @@ void RegisterInspect(CLI::App& app, std::function<int()>& run) {
                      "The session's id; without it all are listed");
   command.add_option("--server", options->server,
                      "The server, such as 127.0.0.1:8470");
+  AddSecurityFlags(command, options->security);
   command.add_flag("--json", options->json, "Print JSON");
   command.footer(
       "Example:\n"

@@ -8,10 +8,13 @@
 #include <ostream>
 #include <string>
 
+#include "client/channel_security.h"
+
 namespace cpfeed {
 
 struct InspectOptions {
   std::string server = "127.0.0.1:8470";
+  ChannelSecurity security;
   std::string session;  // The id; empty lists all sessions.
   bool json = false;
 };

@@ -11,6 +11,7 @@
 #include "client/cli/json_input.h"
 #include "client/cli/json_values.h"
 #include "client/cli/parity_json.h"
+#include "client/cli/security_flags.h"
 #include "client/cli/shard_json.h"
 #include "client/cli/shard_table.h"
 #include "core/base/error.h"
@@ -172,11 +173,13 @@ void RegisterShard(CLI::App& app, std::function<int()>& run,
       ->add_option("--server", flags->server,
                    "Shard through this server instead of in this process.")
       ->type_name("ADDRESS");
+  AddSecurityFlags(*command, flags->security);
   command->footer(kExamples);
   command->callback([flags, &run, server = std::move(server)] {
     run = [flags, server] {
-      const ShardSource source =
-          flags->server.empty() ? ShardOffline : server(flags->server);
+      const ShardSource source = flags->server.empty()
+                                     ? ShardOffline
+                                     : server(flags->server, flags->security);
       return RunShard(*flags, source, std::cin, std::cout, std::cerr);
     };
   });

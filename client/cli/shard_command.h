@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/channel_security.h"
 #include "client/cli/shard_flags.h"
 #include "core/batch/packed_batch.h"
 #include "core/plan/layout_spec.h"
@@ -44,7 +45,8 @@ int RunShard(const ShardFlags& flags, const ShardSource& source,
              std::istream& in, std::ostream& out, std::ostream& err);
 
 // The source that `--server ADDRESS` stands for.
-using ServerSource = std::function<ShardSource(const std::string& address)>;
+using ServerSource = std::function<ShardSource(
+    const std::string& address, const ChannelSecurity& security)>;
 
 // Adds the sub-command to `app`. When it is chosen, `run` is set to what runs
 // it and returns the exit status; `run` outlives the parsing.

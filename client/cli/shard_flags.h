@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/channel_security.h"
 #include "core/batch/packed_batch.h"
 #include "core/batch/parity.h"
 #include "core/plan/layout_spec.h"
@@ -31,6 +32,7 @@ struct ShardFlags {
   bool auto_pad = false;
   bool auto_fill = false;
   std::string server;
+  ChannelSecurity security;
   bool json = false;
 };
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/channel.h"
 #include "client/feeder.h"
 #include "client/session_client.h"
 #include "client/shard_reader.h"
@@ -81,10 +82,12 @@ absl::StatusOr<std::vector<StepShard>> ShardInSession(
 
 }  // namespace
 
-ShardSource ShardThroughServer(const std::string& address) {
-  return [address](const ShardRequest& request)
+ShardSource ShardThroughServer(const std::string& address,
+                               const ChannelSecurity& security) {
+  return [address, security](const ShardRequest& request)
              -> absl::StatusOr<std::vector<StepShard>> {
-    const std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
+    CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                        OpenChannel(address, security));
     const std::string id = UniqueId();
     CF_ASSIGN_OR_RETURN(const v1::Session session,
                         CreateSession(channel, DescribeSession(id, request)));

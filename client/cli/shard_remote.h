@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "client/channel_security.h"
 #include "client/cli/shard_command.h"
 
 namespace cpfeed {
@@ -16,7 +17,8 @@ namespace cpfeed {
 // Errors of the source:
 //   As IngestService.PutBatches and ShardService.StreamShards, and
 //   RESOURCE_EXHAUSTED  The server has no room for the session.
-ShardSource ShardThroughServer(const std::string& address);
+ShardSource ShardThroughServer(const std::string& address,
+                               const ChannelSecurity& security);
 
 }  // namespace cpfeed
 

@@ -19,8 +19,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "client/channel.h"
+#include "client/channel_security.h"
 #include "client/cli/command_status.h"
-#include "client/session_client.h"
+#include "client/cli/security_flags.h"
 #include "client/shard_reader.h"
 #include "client/worker/attend_command.h"
 #include "client/worker/attention_job.h"
@@ -36,6 +38,7 @@ namespace {
 struct Flags {
   std::string job = "attention";
   std::string server = "127.0.0.1:8470";
+  ChannelSecurity security;
   std::string session;
   int consumer = 0;
   std::string exchange = "ring";
@@ -70,6 +73,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "Address of the server")
       ->envname("CPFEED_SERVER")
       ->capture_default_str();
+  AddSecurityFlags(app, flags.security);
   app.add_option("--session", flags.session,
                  "Whose shards to read: demo, or sessions/demo; must be given")
       ->envname("CPFEED_SESSION");
@@ -187,17 +191,18 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
   options.on_step = [&](const StepReport& report) { PrintStep(flags, report); };
   const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
   CF_ASSIGN_OR_RETURN(const auto group, JoinWorkers(environment, timeout));
+  CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                      OpenChannel(flags.server, flags.security));
   CF_ASSIGN_OR_RETURN(
       auto reader,
       ShardReader::Attach(
-          MakeChannel(flags.server),
-          {.session = absl::StartsWith(flags.session, "sessions/")
-                          ? flags.session
-                          : absl::StrCat("sessions/", flags.session),
-           .cp_rank = environment.rank,
-           .consumer = flags.consumer,
-           .cp_size = environment.world_size,
-           .session_wait = timeout}));
+          channel, {.session = absl::StartsWith(flags.session, "sessions/")
+                                   ? flags.session
+                                   : absl::StrCat("sessions/", flags.session),
+                    .cp_rank = environment.rank,
+                    .consumer = flags.consumer,
+                    .cp_size = environment.world_size,
+                    .session_wait = timeout}));
   if (environment.rank == 0 && !flags.json) {
     std::cout << StepReportHeadings() << std::endl;
   }

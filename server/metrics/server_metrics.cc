@@ -97,12 +97,18 @@ ServerMetrics::ServerMetrics()
                             "Steps sent to a consumer that had been sent them "
                             "before.")
                        .Add({})),
+      calls_refused_(Counters(registry_, "cpfeed_calls_refused_total",
+                              "Calls without identity, or without the role.")),
       calls_started_(Counters(registry_, "grpc_server_started_total",
                               "Calls that arrived.")),
       calls_handled_(Counters(registry_, "grpc_server_handled_total",
                               "Calls that ended, by status code.")),
       call_seconds_(Histograms(registry_, "grpc_server_handling_seconds",
                                "How long unary calls took.")) {
+  // There from the start, so that a first refusal is an increase.
+  for (const char* code : {"Unauthenticated", "PermissionDenied"}) {
+    calls_refused_.Add({{"grpc_code", code}});
+  }
   auto& stages = Histograms(registry_, "cpfeed_stage_seconds",
                             "How long a step took in each stage.");
   for (int i = 0; i < kNumStages; ++i) {
@@ -113,6 +119,13 @@ ServerMetrics::ServerMetrics()
 
 void ServerMetrics::Observe(Stage stage, absl::Duration took) {
   stages_[static_cast<int>(stage)]->Observe(absl::ToDoubleSeconds(took));
+}
+
+StageTotals ServerMetrics::Totals(Stage stage) const {
+  const prometheus::ClientMetric::Histogram histogram =
+      stages_[static_cast<int>(stage)]->Collect().histogram;
+  return {.count = static_cast<int64_t>(histogram.sample_count),
+          .sum = absl::Seconds(histogram.sample_sum)};
 }
 
 void ServerMetrics::CountAccepted(const BatchFacts& facts) {
@@ -127,6 +140,10 @@ void ServerMetrics::CountDuplicate() { duplicates_.Increment(); }
 void ServerMetrics::CountRejected(const absl::Status& why) {
   rejected_.Increment();
   if (ReasonOf(why) == kChecksumMismatch) checksum_errors_.Increment();
+}
+
+void ServerMetrics::CountRefused(const absl::Status& why) {
+  calls_refused_.Add({{"grpc_code", CodeName(why.code())}}).Increment();
 }
 
 void ServerMetrics::CountStarved(absl::string_view side,

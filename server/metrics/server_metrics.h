@@ -28,6 +28,11 @@ inline constexpr int kNumStages = 5;
 // "receive", ...
 absl::string_view StageName(Stage stage);
 
+struct StageTotals {
+  int64_t count = 0;
+  absl::Duration sum;
+};
+
 // Thread-safe.
 class ServerMetrics {
  public:
@@ -35,11 +40,17 @@ class ServerMetrics {
 
   void Observe(Stage stage, absl::Duration took);
 
+  // All that was observed of a stage.
+  StageTotals Totals(Stage stage) const;
+
   // A batch was accepted: it has its shards.
   void CountAccepted(const BatchFacts& facts);
   // A batch whose content is known already came again.
   void CountDuplicate();
   void CountRejected(const absl::Status& why);
+
+  // A call that was refused before any handler saw it.
+  void CountRefused(const absl::Status& why);
 
   // Somebody waited: a "producer" for memory, a "consumer" for steps.
   void CountStarved(absl::string_view side, absl::Duration waited);
@@ -74,6 +85,7 @@ class ServerMetrics {
   prometheus::Counter& checksum_errors_;
   prometheus::Counter& fenced_;
   prometheus::Counter& redelivered_;
+  prometheus::Family<prometheus::Counter>& calls_refused_;
   prometheus::Family<prometheus::Counter>& calls_started_;
   prometheus::Family<prometheus::Counter>& calls_handled_;
   prometheus::Family<prometheus::Histogram>& call_seconds_;

@@ -51,7 +51,7 @@ class StreamTest : public ::testing::Test {
   void SetUp() override {
     ServerOptions options;
     options.listen = "127.0.0.1:0";
-    options.drain_timeout = absl::Seconds(5);
+    options.drain_budget = absl::Seconds(5);
     auto server = Server::Start(options);
     ASSERT_THAT(server, IsOk());
     server_ = *std::move(server);

@@ -371,17 +371,26 @@ TEST(RegisterShardTest, FlagsReachTheServerSource) {
   CLI::App app;
   std::function<int()> run;
   std::string seen_address;
-  RegisterShard(app, run, [&](const std::string& address) -> ShardSource {
-    seen_address = address;
-    return [](const ShardRequest&) {
-      return MakeError(absl::StatusCode::kUnavailable, "", "nobody there");
-    };
-  });
-  app.parse("shard --input /no/such/file --cp_size -3 --server host:1 --json",
-            false);
+  std::string seen_ca;
+  RegisterShard(app, run,
+                [&](const std::string& address,
+                    const ChannelSecurity& security) -> ShardSource {
+                  seen_address = address;
+                  seen_ca = security.tls_ca;
+                  return [](const ShardRequest&) {
+                    return MakeError(absl::StatusCode::kUnavailable, "",
+                                     "nobody there");
+                  };
+                });
+  app.parse(
+      "shard --input /no/such/file --cp_size -3 --server host:1 --tls_ca "
+      "ca.pem "
+      "--json",
+      false);
   ASSERT_TRUE(run);
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(run(), 2);
+  EXPECT_EQ(seen_ca, "ca.pem");
   const Json result = Json::parse(::testing::internal::GetCapturedStdout());
   EXPECT_THAT(result["message"].get<std::string>(), HasSubstr("cp_size is -3"));
   EXPECT_EQ(seen_address, "host:1");

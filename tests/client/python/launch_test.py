@@ -14,7 +14,7 @@ import cpfeed
 from cpfeed.torch import launch
 from tests.client.python.serving import batch_of
 
-FLAGS = ("--drain_timeout=1s",)
+FLAGS = ("--drain_budget=1s",)
 
 
 def first_ids(batches):

@@ -18,7 +18,7 @@ class ServerTest(unittest.TestCase):
     """Each test has a server of its own."""
 
     def setUp(self):
-        self.server = cpfeed.LocalServer("--drain_timeout=1s")
+        self.server = cpfeed.LocalServer("--drain_budget=1s")
         self.addCleanup(self.server.stop)
         self.client = cpfeed.Client(self.server.address)
         self.addCleanup(self.client.close)
