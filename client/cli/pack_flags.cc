@@ -125,7 +125,8 @@ void AddPackFlags(CLI::App& command, PackFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--strategy", flags.strategy,
-                  "first_fit or best_fit_decreasing")
+                  "first_fit, best_fit_decreasing, or balanced: as the second, "
+                  "and rows of like work share a batch")
       ->capture_default_str();
   command
       .add_option("--long_documents", flags.long_documents,

@@ -84,6 +84,7 @@ Json PackStatisticsJson(const PackCounts& counts, const PackLosses& losses) {
           {"padding", counts.padding},
           {"label_tokens", counts.label_tokens},
           {"fill_ratio", counts.FillRatio()},
+          {"area_imbalance", counts.AreaImbalance()},
           {"dropped_documents", losses.dropped_documents},
           {"dropped_tokens", losses.dropped_tokens},
           {"cut_documents", losses.cut_documents},
@@ -96,11 +97,12 @@ std::string PackStatisticsText(const PackCounts& counts,
       "batches    %d of %d rows in all\n"
       "documents  %d in %d sequences (%d were cut; %d more dropped, %d empty)\n"
       "tokens     %d, %d of them with a label (%d dropped)\n"
-      "padding    %d, rows are full to %.2f %%\n",
+      "padding    %d, rows are full to %.2f %%\n"
+      "area       heaviest row of a batch over the mean: %.3f\n",
       counts.batches, counts.rows, counts.documents, counts.sequences,
       losses.cut_documents, losses.dropped_documents, losses.empty_documents,
       counts.tokens, counts.label_tokens, losses.dropped_tokens, counts.padding,
-      100 * counts.FillRatio());
+      100 * counts.FillRatio(), counts.AreaImbalance());
 }
 
 }  // namespace cpfeed

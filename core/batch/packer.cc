@@ -159,10 +159,26 @@ std::vector<Packer::Row> Packer::AssignRound() {
   return rows;
 }
 
+// From heavy to light, so that rows of one batch are alike.
+void Packer::SortByArea(std::vector<Row>& rows) {
+  const auto area = [](const Row& row) {
+    int64_t pairs = 0;
+    for (const Sequence& sequence : row) {
+      const auto tokens =
+          static_cast<int64_t>(sequence.document.input_ids.size());
+      pairs += tokens * (tokens + 1) / 2;
+    }
+    return pairs;
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    return area(a) > area(b);
+  });
+}
+
 std::vector<Packer::Row> Packer::SplitOff(std::vector<Row>& rows,
                                           int64_t keep) const {
   const auto age = [](const Row& row) { return row.front().number; };
-  if (options_.strategy == PackStrategy::kBestFitDecreasing) {
+  if (options_.strategy != PackStrategy::kFirstFit) {
     // What was held over goes now, so that nothing waits for ever; then the
     // fullest rows.
     const auto used = [](const Row& row) {
@@ -181,8 +197,12 @@ std::vector<Packer::Row> Packer::SplitOff(std::vector<Row>& rows,
   std::vector<Row> others(std::make_move_iterator(rows.begin() + keep),
                           std::make_move_iterator(rows.end()));
   rows.resize(keep);
-  std::sort(rows.begin(), rows.end(),
-            [&](const Row& a, const Row& b) { return age(a) < age(b); });
+  if (options_.strategy == PackStrategy::kBalanced) {
+    SortByArea(rows);
+  } else {
+    std::sort(rows.begin(), rows.end(),
+              [&](const Row& a, const Row& b) { return age(a) < age(b); });
+  }
   return others;
 }
 

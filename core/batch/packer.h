@@ -95,6 +95,7 @@ class Packer {
   std::vector<Row> AssignRound();  // Empties the round.
   // Leaves the `keep` rows that go first, by age, and returns the others.
   std::vector<Row> SplitOff(std::vector<Row>& rows, int64_t keep) const;
+  static void SortByArea(std::vector<Row>& rows);
   void HoldOver(std::vector<Row> rows);
   void Drop(const std::vector<Row>& rows);
   PackedRows TakeBatch();

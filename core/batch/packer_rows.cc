@@ -37,6 +37,7 @@ class RowWriter {
   std::vector<int64_t> input_ids_, labels_, position_ids_;
   RaggedLengths real_, padded_;
   PackCounts counts_{.batches = 1};
+  double heaviest_row_ = 0;  // Area.
 };
 
 void RowWriter::WriteLabels(const Document& document, int64_t at) {
@@ -59,6 +60,7 @@ void RowWriter::AddSlot(int64_t real, int64_t padded) {
 void RowWriter::WriteRow(absl::Span<const Document> documents) {
   const int64_t row_begin = counts_.rows * options_.row_width;
   int64_t used = 0;
+  double area = 0;
   for (const Document& document : documents) {
     const auto real = static_cast<int64_t>(document.input_ids.size());
     const int64_t padded = RoundUp(real, options_.slot_multiple);
@@ -68,10 +70,13 @@ void RowWriter::WriteRow(absl::Span<const Document> documents) {
     WriteLabels(document, row_begin + used);
     AddSlot(real, padded);
     used += padded;
+    area += 0.5 * static_cast<double>(real) * static_cast<double>(real + 1);
     counts_.tokens += real;
     ++counts_.sequences;
     if (!document.next_token) ++counts_.documents;
   }
+  counts_.area += area;
+  heaviest_row_ = std::max(heaviest_row_, area);
   EndRow(used);
 }
 
@@ -102,6 +107,7 @@ void RowWriter::WritePositions() {
 
 PackedRows RowWriter::Finish() && {
   counts_.padding = counts_.rows * options_.row_width - counts_.tokens;
+  counts_.heaviest_area = heaviest_row_ * static_cast<double>(counts_.rows);
   counts_.label_tokens =
       static_cast<int64_t>(labels_.size()) -
       std::count(labels_.begin(), labels_.end(), kIgnoreLabel);
@@ -129,12 +135,18 @@ PackCounts& PackCounts::operator+=(const PackCounts& other) {
   tokens += other.tokens;
   padding += other.padding;
   label_tokens += other.label_tokens;
+  area += other.area;
+  heaviest_area += other.heaviest_area;
   return *this;
 }
 
 double PackCounts::FillRatio() const {
   const int64_t positions = tokens + padding;
   return positions == 0 ? 1.0 : static_cast<double>(tokens) / positions;
+}
+
+double PackCounts::AreaImbalance() const {
+  return area == 0 ? 1.0 : heaviest_area / area;
 }
 
 PackedRows BuildPackedRows(absl::Span<const std::vector<Document>> rows,

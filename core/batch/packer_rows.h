@@ -22,11 +22,19 @@ struct PackCounts {
   int64_t tokens = 0;        // Real ones, end tokens included.
   int64_t padding = 0;       // The other positions of the rows.
   int64_t label_tokens = 0;  // Labels that are not -100.
+  // Query-key pairs under the causal mask inside each sequence, and what they
+  // were if each row had those of the heaviest row of its batch.
+  double area = 0;
+  double heaviest_area = 0;
 
   PackCounts& operator+=(const PackCounts& other);
 
   // Real tokens / positions, in [0, 1]; 1 where there is no position.
   double FillRatio() const;
+
+  // How much longer batches last than if all rows of a batch were alike: the
+  // heaviest row of each over the mean row. At least 1.
+  double AreaImbalance() const;
 };
 
 struct PackedRows {

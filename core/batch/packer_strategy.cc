@@ -80,19 +80,28 @@ Rows BestFitDecreasing(absl::Span<const int64_t> slots, int64_t row_width) {
 }  // namespace
 
 absl::string_view PackStrategyName(PackStrategy strategy) {
-  return strategy == PackStrategy::kFirstFit ? "first_fit"
-                                             : "best_fit_decreasing";
+  switch (strategy) {
+    case PackStrategy::kFirstFit:
+      return "first_fit";
+    case PackStrategy::kBestFitDecreasing:
+      return "best_fit_decreasing";
+    case PackStrategy::kBalanced:
+      return "balanced";
+  }
+  CF_CHECK(false);
 }
 
 absl::StatusOr<PackStrategy> ParsePackStrategy(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   for (const PackStrategy strategy :
-       {PackStrategy::kFirstFit, PackStrategy::kBestFitDecreasing}) {
+       {PackStrategy::kFirstFit, PackStrategy::kBestFitDecreasing,
+        PackStrategy::kBalanced}) {
     if (lower == PackStrategyName(strategy)) return strategy;
   }
   return InvalidArgument(
-      kBadOption, absl::StrCat("strategy is \"", name,
-                               "\"; must be first_fit or best_fit_decreasing"));
+      kBadOption,
+      absl::StrCat("strategy is \"", name,
+                   "\"; must be first_fit, best_fit_decreasing or balanced"));
 }
 
 std::vector<std::vector<int64_t>> AssignToRows(absl::Span<const int64_t> slots,

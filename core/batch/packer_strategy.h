@@ -19,9 +19,14 @@ enum class PackStrategy : int8_t {
   // row that has room (of equal ones the earlier). Needs at most 11/9 of the
   // best packing's rows, plus one.
   kBestFitDecreasing,
+  // For context-parallel training, where a step lasts as long as its dearest
+  // row: rows as by kBestFitDecreasing, but those that leave together are
+  // sorted
+  // by their causal area, so that the rows of a batch are alike.
+  kBalanced,
 };
 
-// "first_fit", "best_fit_decreasing".
+// "first_fit", "best_fit_decreasing", "balanced".
 absl::string_view PackStrategyName(PackStrategy strategy);
 
 // The reverse, in either case.

@@ -95,6 +95,7 @@ TEST(PackCommandTest, WritesStatisticsAsJson) {
                                            {"padding", 3},
                                            {"label_tokens", 3},
                                            {"fill_ratio", 0.625},
+                                           {"area_imbalance", 1.0},
                                            {"dropped_documents", 0},
                                            {"dropped_tokens", 0},
                                            {"cut_documents", 0},

@@ -52,9 +52,11 @@ TEST(PackerStrategyTest, NamesAreReadInEitherCase) {
               IsOkAndHolds(PackStrategy::kFirstFit));
   EXPECT_THAT(ParsePackStrategy("best_fit_decreasing"),
               IsOkAndHolds(PackStrategy::kBestFitDecreasing));
+  EXPECT_THAT(ParsePackStrategy("Balanced"),
+              IsOkAndHolds(PackStrategy::kBalanced));
   EXPECT_THAT(ParsePackStrategy("worst_fit"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("\"worst_fit\"; must be first_fit or best")));
+                       HasSubstr("\"worst_fit\"; must be first_fit, best")));
   EXPECT_THAT(ParsePackStrategy(""), HasReason(kBadOption));
 }
 

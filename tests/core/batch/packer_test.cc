@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/batch/packer_options.h"
+#include "tests/bench/length_mixes.h"
 #include "tests/testing/status_matchers.h"
 
 namespace cpfeed {
@@ -452,6 +453,20 @@ INSTANTIATE_TEST_SUITE_P(
           .row_tail = RowTail::kEmptySlot,
           .padding_token_id = -1},
          50},
+        {"Balanced",
+         {.row_width = 64,
+          .rows = 2,
+          .strategy = PackStrategy::kBalanced,
+          .lookahead_tokens = 512,
+          .padding_token_id = -1},
+         64},
+        {"BalancedOneRowAhead",
+         {.row_width = 64,
+          .slot_multiple = 4,
+          .strategy = PackStrategy::kBalanced,
+          .lookahead_tokens = 1,
+          .padding_token_id = -1},
+         64},
         {"AllAhead", {.row_width = 64, .rows = 5, .padding_token_id = -1}, 64},
     }),
     [](const auto& info) { return info.param.name; });
@@ -480,6 +495,49 @@ TEST(PackerTest, BestFitDecreasingFillsRowsOfMixedDocuments) {
   EXPECT_GT(counts[PackStrategy::kFirstFit].FillRatio(), 0.95);
   EXPECT_GT(counts[PackStrategy::kBestFitDecreasing].FillRatio(), 0.995);
 }
+
+// Rows that one step has to wait for should be alike.
+class BalancedPackTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static PackCounts Pack(const std::vector<Document>& documents,
+                         PackStrategy strategy) {
+    const auto batches =
+        PackAll(documents, {.row_width = 32768,
+                            .rows = 4,
+                            .strategy = strategy,
+                            .lookahead_tokens = int64_t{1} << 21,
+                            .long_documents = LongDocuments::kCut,
+                            .last_batch = LastBatch::kDrop});
+    EXPECT_THAT(batches, IsOk());
+    PackCounts counts;
+    // Without the end, where nothing more comes to fill the rows.
+    for (size_t i = 0; i + 20 < batches->size(); ++i) {
+      counts += (*batches)[i].counts;
+    }
+    return counts;
+  }
+};
+
+TEST_P(BalancedPackTest, FillsRowsAndMakesTheRowsOfABatchAlike) {
+  std::mt19937_64 random(11);
+  std::vector<Document> documents;
+  for (const int64_t length :
+       bench::DrawPack(GetParam(), int64_t{1} << 23, random)) {
+    documents.push_back(Doc(std::vector<int64_t>(length, 1)));
+  }
+  const PackCounts balanced = Pack(documents, PackStrategy::kBalanced);
+  const PackCounts tight = Pack(documents, PackStrategy::kBestFitDecreasing);
+  EXPECT_GT(balanced.batches, 30);
+  // prolong has no document below 575 tokens to fill gaps with.
+  EXPECT_GE(balanced.FillRatio(), GetParam() == "prolong" ? 0.99 : 0.995);
+  RecordProperty("balanced", absl::StrCat(balanced.AreaImbalance()));
+  RecordProperty("tight", absl::StrCat(tight.AreaImbalance()));
+  EXPECT_LE(balanced.AreaImbalance() - 1, (tight.AreaImbalance() - 1) / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixes, BalancedPackTest,
+                         ::testing::ValuesIn(bench::LengthMixes()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace cpfeed
