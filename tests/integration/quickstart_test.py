@@ -30,6 +30,15 @@ class QuickstartTest(unittest.TestCase):
 
     def test_four_ranks_equal_one_device(self):
         self.assert_ok(quickstart("--steps", "3"), 3, 4)
+        self.assert_ok(quickstart("--steps", "3", "--layout",
+                                  "head_tail_per_sequence"), 3, 4)
+
+    def test_balanced_takes_odd_lengths_on_odd_ranks(self):
+        done = quickstart("--steps", "2", "--ranks", "3", "--row_width", "510")
+        self.assert_ok(done, 2, 3)
+        self.assertIn("layout BALANCED, exchange planned", done.stderr)
+        self.assert_ok(quickstart("--steps", "2", "--ranks", "5", "--row_width",
+                                  "510", "--exchange", "allgather"), 2, 5)
 
     def test_other_layouts_and_odd_ranks(self):
         self.assert_ok(quickstart("--steps", "2", "--ranks", "3", "--row_width",
