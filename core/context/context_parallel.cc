@@ -1,0 +1,130 @@
+#include "core/context/context_parallel.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/context/sdpa.h"
+
+namespace cpfeed {
+namespace {
+
+// The two chunks of `rank`, head then tail.
+at::Tensor HeadTail(const at::Tensor& whole, int64_t dim, int rank,
+                    int cp_size) {
+  const int64_t chunk = whole.size(dim) / (2 * cp_size);
+  return at::cat({whole.narrow(dim, rank * chunk, chunk),
+                  whole.narrow(dim, (2 * cp_size - 1 - rank) * chunk, chunk)},
+                 dim);
+}
+
+void Overwrite(const at::Tensor& buffer, const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  buffer.resize_(value.sizes()).copy_(value);
+}
+
+absl::Status CheckBuffer(const at::Tensor& buffer, int64_t dim, size_t number,
+                         int cp_size) {
+  if (dim < 0 || dim >= buffer.dim()) {
+    return InvalidArgument(
+        kShapeMismatch, absl::StrCat("buffer ", number, " has ", buffer.dim(),
+                                     " axes; its sequence dim is ", dim));
+  }
+  if (buffer.size(dim) % (2 * cp_size) == 0) return absl::OkStatus();
+  return InvalidArgument(
+      kNotDivisible,
+      absl::StrCat(
+          "buffer ", number, " has ", buffer.size(dim),
+          " positions; must be a multiple of 2 * cp_size = ", 2 * cp_size));
+}
+
+class ContextParallelScope final : public Scope {
+ public:
+  ContextParallelScope(std::shared_ptr<Communicator> group, RotateMethod method)
+      : group_(group), sdpa_(EnterCpSdpa(std::move(group), method)) {}
+
+  ~ContextParallelScope() override {
+    for (const Saved& saved : saved_) {
+      if (saved.replaced) {
+        *saved.buffer = saved.whole;
+      } else {
+        Overwrite(*saved.buffer, saved.whole);
+      }
+    }
+  }
+
+  void Shard(at::Tensor* buffer, int64_t dim, bool restore) {
+    const at::Tensor part =
+        HeadTail(*buffer, dim, group_->rank(), group_->size());
+    const bool replace = buffer->requires_grad();
+    if (restore) {
+      saved_.push_back({buffer, replace ? *buffer : buffer->clone(), replace});
+    }
+    if (replace) {
+      *buffer = part;
+    } else {
+      Overwrite(*buffer, part);
+    }
+  }
+
+ private:
+  struct Saved {
+    at::Tensor* buffer;
+    at::Tensor whole;
+    bool replaced;
+  };
+
+  const std::shared_ptr<Communicator> group_;
+  const std::unique_ptr<Scope> sdpa_;
+  std::vector<Saved> saved_;
+};
+
+bool Contains(const std::vector<at::Tensor*>& tensors, const at::Tensor* one) {
+  return std::find(tensors.begin(), tensors.end(), one) != tensors.end();
+}
+
+absl::StatusOr<std::unique_ptr<Scope>> Enter(
+    const std::shared_ptr<Communicator>& group,
+    const ContextParallelOptions& options, RotateMethod method) {
+  // All are checked before any is changed.
+  for (size_t i = 0; i < options.buffers.size(); ++i) {
+    CF_RETURN_IF_ERROR(CheckBuffer(*options.buffers[i],
+                                   options.sequence_dims[i], i, group->size()));
+  }
+  auto scope = std::make_unique<ContextParallelScope>(group, method);
+  for (size_t i = 0; i < options.buffers.size(); ++i) {
+    at::Tensor* const buffer = options.buffers[i];
+    scope->Shard(buffer, options.sequence_dims[i],
+                 !Contains(options.no_restore, buffer));
+  }
+  return scope;
+}
+
+}  // namespace
+
+absl::StatusOr<ScopeFactory> ContextParallelContext(
+    std::shared_ptr<Communicator> group, ContextParallelOptions options) {
+  CF_ASSIGN_OR_RETURN(const RotateMethod method,
+                      ParseRotateMethod(options.rotate_method));
+  if (options.buffers.size() != options.sequence_dims.size()) {
+    return InvalidArgument(
+        kShapeMismatch, absl::StrCat(options.buffers.size(), " buffers have ",
+                                     options.sequence_dims.size(),
+                                     " sequence dims; must have one each"));
+  }
+  for (size_t i = 0; i < options.no_restore.size(); ++i) {
+    if (Contains(options.buffers, options.no_restore[i])) continue;
+    return InvalidArgument(
+        kBadOption, absl::StrCat("no_restore ", i, " is none of the buffers"));
+  }
+  return EnterOnce([group = std::move(group), options = std::move(options),
+                    method] { return Enter(group, options, method); });
+}
+
+}  // namespace cpfeed

@@ -1,0 +1,51 @@
+// Scaled-dot-product attention that a context can send over ranks.
+
+#ifndef CPFEED_CORE_CONTEXT_SDPA_H_
+#define CPFEED_CORE_CONTEXT_SDPA_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/comm/communicator.h"
+#include "core/context/scope.h"
+
+namespace cpfeed {
+
+// How keys and values get to the other ranks: "allgather" or "alltoall", which
+// passes them round the ring.
+enum class RotateMethod { kAllGather, kAllToAll };
+
+// Errors:
+//   INVALID_ARGUMENT  Another name (reason BAD_OPTION).
+absl::StatusOr<RotateMethod> ParseRotateMethod(absl::string_view name);
+
+// Attention of q [B, H, S, D] over k and v [B, Hkv, S, D or Dv], H a multiple
+// of Hkv; scale is D^-1/2 where none is given. Differentiable.
+//
+// Inside a CpSdpaScope each rank passes its S / cp_size positions of every row,
+// head-tail (HEAD_TAIL_PER_ROW), and gets their outputs over the whole rows.
+// Outside, rows are whole.
+//
+// Throws CpContextError: attention's errors, and those of its group.
+at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
+                                     const at::Tensor& v, bool is_causal,
+                                     std::optional<double> scale = {});
+
+// Sends this thread's ScaledDotProductAttention over the ranks of `group`.
+std::unique_ptr<Scope> EnterCpSdpa(std::shared_ptr<Communicator> group,
+                                   RotateMethod method);
+
+// Whether this thread is in such a scope.
+bool InCpSdpa();
+
+// Keeps this thread's ScaledDotProductAttention to kernels that tile (flash),
+// which never hold the whole S x S matrix of scores.
+std::unique_ptr<Scope> EnterTilingKernels();
+
+}  // namespace cpfeed
+
+#endif  // CPFEED_CORE_CONTEXT_SDPA_H_
