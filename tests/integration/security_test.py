@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import ssl
 import socket
 import subprocess
@@ -53,7 +54,8 @@ def digest(token):
 def auth_file():
     return {"principals": [
         *({"name": role, "token_sha256": digest(TOKENS[role]),
-           "roles": [role], "session_prefix": "train-"}
+           "roles": [role], "session_prefix": "train-",
+           "quota": {"streams": 1}}
           for role in ["loader", "worker", "operator"]),
         {"name": "controller", "token_sha256": digest(TOKENS["controller"]),
          "roles": ["controller"], "session_prefix": "train-",
@@ -84,7 +86,7 @@ class SecurityTest(unittest.TestCase):
             f"--tls_cert={cls.certificate}", f"--tls_key={cls.key}",
             f"--tls_client_ca={cls.authority.certificate}",
             f"--auth_file={cls.auth}", "--credentials_refresh=1s",
-            "--probe_listen=127.0.0.1:0")
+            "--probe_listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0")
         cls.addClassCleanup(cls.server.stop)
 
     def call(self, method, data, *flags, token=None, certificate=None):
@@ -208,6 +210,56 @@ class SecurityTest(unittest.TestCase):
             self.call(SESSIONS + "DeleteSession",
                       {"name": "sessions/" + name, "force": True},
                       token=TOKENS["controller"])
+
+    def test_a_quota_bounds_streams_and_is_given_back(self):
+        self.assertEqual(self.create("train-q")[0], "OK")
+        attach = {"attach": {"session": "sessions/train-q"}}
+        method = "cpfeed.v1.ShardService/StreamShards"
+        first = subprocess.Popen(
+            [GRPCURL, "-cacert", self.authority.certificate, "-H",
+             "authorization: Bearer " + TOKENS["worker"], "-d", "@",
+             self.server.address, method],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        first.stdin.write(json.dumps(attach))
+        first.stdin.flush()
+        while "attached" not in (line := first.stdout.readline()):
+            self.assertTrue(line)
+        code, text = self.call(method, attach, token=TOKENS["worker"])
+        self.assertEqual(code, "ResourceExhausted", text)
+        self.assertIn("worker has 1 streams", text)
+        first.kill()
+        first.communicate()
+        # The next one is let in: it gets as far as its error.
+        self.until("InvalidArgument", lambda: self.call(
+            method, {}, token=TOKENS["worker"])[0])
+        self.call(SESSIONS + "DeleteSession",
+                  {"name": "sessions/train-q", "force": True},
+                  token=TOKENS["controller"])
+
+    def test_large_headers_are_refused_and_take_no_memory(self):
+        def resident():
+            status = pathlib.Path(
+                f"/proc/{self.server.process.pid}/status").read_text()
+            return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
+
+        before = resident()
+        for _ in range(10):
+            code, _ = self.call(
+                SESSIONS + "ListSessions", {}, "-rpc-header",
+                "large: " + 100_000 * "x", token=TOKENS["operator"])
+            self.assertNotEqual(code, "OK")
+        self.assertLess(resident() - before, 64 << 20)
+        self.assertEqual(self.call(SESSIONS + "ListSessions", {},
+                                   token=TOKENS["operator"])[0], "OK")
+
+    def test_refused_calls_are_counted(self):
+        name = 'cpfeed_calls_refused_total{grpc_code="%s"}'
+        before = self.server.metrics()
+        self.call(SESSIONS + "ListSessions", {}, token="of nobody")
+        self.call(SESSIONS + "CreateSession", {}, token=TOKENS["loader"])
+        now = self.server.metrics()
+        for code in ["Unauthenticated", "PermissionDenied"]:
+            self.assertEqual(now[name % code] - before[name % code], 1)
 
     def test_a_certificate_is_a_principal_and_a_strange_one_is_nobody(self):
         list_all = SESSIONS + "ListSessions"
