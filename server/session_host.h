@@ -4,6 +4,7 @@
 #ifndef CPFEED_SERVER_SESSION_HOST_H_
 #define CPFEED_SERVER_SESSION_HOST_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -102,6 +103,7 @@ class SessionHost {
   // The server stops at that time, or no longer does. Streams end when they
   // have delivered what is complete.
   void SetDrain(std::optional<absl::Time> deadline);
+  // Takes no lock while nothing drains: streams ask at every event.
   std::optional<absl::Time> drain_deadline() const;
 
   // Whether nothing is left to be delivered to a consumer: no producer is
@@ -160,6 +162,7 @@ class SessionHost {
   // What the cursor behind the newest step says of each producer.
   std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> drain_deadline_ ABSL_GUARDED_BY(mu_);
+  std::atomic<bool> draining_ = false;
   int64_t published_steps_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

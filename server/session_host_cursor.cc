@@ -93,10 +93,12 @@ absl::Status SessionHost::Seek(const v1::Cursor& cursor) {
 void SessionHost::SetDrain(std::optional<absl::Time> deadline) {
   absl::MutexLock lock(&mu_);
   drain_deadline_ = deadline;
+  draining_ = deadline.has_value();
   NotifyAll();
 }
 
 std::optional<absl::Time> SessionHost::drain_deadline() const {
+  if (!draining_) return std::nullopt;
   absl::MutexLock lock(&mu_);
   return drain_deadline_;
 }
