@@ -141,7 +141,9 @@ class Balancer {
     // Out of thousands of intervals a pair takes too long. A window does as
     // well, and tiles can be evened out later.
     const bool many = pool_.last() - pool_.first() > kManyIntervals;
-    if (many && tile_ && part.rows == 0) return;
+    if (many && tile_ && part.rows == 0 && std::abs(part.cost) <= mean_ / 10) {
+      return;
+    }
     pool_.Restore();
     part = before;
     if (!many) {
