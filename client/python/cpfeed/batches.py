@@ -86,7 +86,7 @@ class EncodedBatch:
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _add(encoded: EncodedBatch, name: str, array: np.ndarray, dtype: str,
@@ -123,7 +123,7 @@ class _Reader:
     def __init__(self, batch: Mapping[str, Any], form: BatchFormat):
         self.form = form
         self.arrays: dict[str, tuple[np.ndarray, str]] = {}
-        self.lengths: dict[str, list[list[int]] | np.ndarray] = {}
+        self.lengths: dict[str, Any] = {}  # Arrays, or lists of lists.
         if "input_ids" not in batch:
             raise BatchError(f"batch has no input_ids; it has "
                              f"{', '.join(map(str, batch)) or 'no key'}",

@@ -4,10 +4,19 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 
 from cpfeed.errors import Unavailable, UsageError
+
+# Becomes the server, after asking the kernel for SIGTERM (15) when the thread
+# that started it ends: trainers are killed more often than they exit.
+_RUN = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def server_binary() -> str:
@@ -29,8 +38,11 @@ def server_binary() -> str:
 class LocalServer:
     """A cpfeed_server on a free port of 127.0.0.1. A context manager.
 
+    It ends with the thread that made it, however that ends.
+
     Attributes:
       address: such as "127.0.0.1:40123".
+      pid: of the process.
     """
 
     def __init__(self, *flags: str, wait: float = 30.0):
@@ -50,9 +62,11 @@ class LocalServer:
         self._folder = tempfile.TemporaryDirectory(prefix="cpfeed-")
         port_file = pathlib.Path(self._folder.name, "port")
         self._process = subprocess.Popen(
-            [binary, "--listen=127.0.0.1:0",
+            [sys.executable, "-I", "-S", "-c", _RUN, binary,
+             "--listen=127.0.0.1:0",
              f"--port_file={port_file}", *flags],
             stderr=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
         self._reader = threading.Thread(target=self._read_log, args=(port_file,),
                                         daemon=True, name="cpfeed-server-log")
         self._reader.start()

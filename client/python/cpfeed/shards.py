@@ -237,7 +237,7 @@ class StepGather:
     def _check(self, spec: Any, data: np.ndarray, verify: bool) -> None:
         if not verify or spec.checksum == 0:
             return
-        computed = xxhash.xxh3_64_intdigest(data)
+        computed = xxhash.xxh3_64_intdigest(data.data)
         if computed != spec.checksum:
             raise ChecksumMismatch(
                 f"step {self._header.step}: tensor {spec.name}: checksum is "

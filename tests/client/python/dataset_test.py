@@ -11,7 +11,7 @@ import torch
 
 import cpfeed
 from cpfeed.torch import ShardDataset, compare_batches
-from tests.client.python.serving import ServerTest, batch_of
+from tests.client.python.serving import Proxy, ServerTest, batch_of
 
 GOLDEN = pathlib.Path("tests/testdata/automodel_te_shard.json")
 # Of what else is in a batch upstream drops some and leaves some whole.
@@ -171,6 +171,36 @@ class DatasetTest(ServerTest):
                               for batch in batches[rank]],
                              [1000 + 2 * rank, 2000 + 2 * rank,
                               3000 + 2 * rank])
+
+    def test_broken_connection_is_opened_again(self):
+        proxy = Proxy(self.server.address)
+        self.addCleanup(proxy.close)
+        self.create()
+        self.feeder([batch_of(number) for number in range(8)]).run()
+        dataset = ShardDataset(proxy.address, "train", cp_rank=0)
+        self.addCleanup(dataset.close)
+        firsts = []
+        for batch in dataset:
+            firsts.append(int(batch["input_ids"][0]))
+            proxy.cut()
+        self.assertEqual(firsts, [1000 * number for number in range(8)])
+
+    def test_new_server_is_given_the_session_again(self):
+        spec = cpfeed.session_spec(1, **SMALL)
+        source = [batch_of(number, width=1 << 15) for number in range(30)]
+        dataset = self.dataset(spec=spec)
+        batches = iter(dataset)
+        feeder = self.feeder(source).start()
+        firsts = [int(next(batches)["input_ids"][0]) for _ in range(4)]
+        state = dataset.state_dict()
+        self.server.kill()
+        dataset.close()
+        again = cpfeed.LocalServer(f"--listen={self.server.address}")
+        self.addCleanup(again.stop)
+        dataset.load_state_dict(state)
+        firsts += [int(batch["input_ids"][0]) for batch in dataset]
+        self.assertEqual(firsts, [1000 * number for number in range(30)])
+        self.assertGreaterEqual(feeder.join(30).rewinds, 1)
 
     def test_wrong_states_are_refused(self):
         self.create()

@@ -1,6 +1,10 @@
 """Wrong use gives errors of a type and with a reason."""
 
 import os
+import pathlib
+import subprocess
+import sys
+import time
 import unittest
 from unittest import mock
 
@@ -123,6 +127,27 @@ class ErrorsTest(ServerTest):
             self.assert_raises(cpfeed.UsageError, "",
                                "CPFEED_SERVER_BIN=/no/such/server",
                                cpfeed.LocalServer)
+
+    def test_server_ends_with_the_process_that_made_it(self):
+        code = "import cpfeed, os; print(cpfeed.LocalServer().pid, flush=True)"
+        code += "; os.kill(os.getpid(), 9)"
+        done = subprocess.run([sys.executable, "-c", code], text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, -9, done.stderr)
+        process = pathlib.Path("/proc", done.stdout.strip(), "stat")
+        deadline = time.monotonic() + 30
+        while process.exists() and ") Z " not in process.read_text():
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_nothing_is_opened_before_a_feeder_runs(self):
+
+        class Untouched:
+            def __iter__(self):
+                raise AssertionError("iterated")
+
+        feeder = cpfeed.Feeder(Untouched(), server="127.0.0.1:1", session="x")
+        feeder.close()
+        self.assertEqual(feeder.run().batches_sent, 0)
 
     def test_server_that_does_not_start_tells_why(self):
         with self.assertRaisesRegex(cpfeed.Unavailable, "no TLS"):

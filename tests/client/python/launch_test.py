@@ -1,5 +1,6 @@
 """launch(): server, feeders and ranks out of the training script."""
 
+import dataclasses
 import os
 import tempfile
 import unittest
@@ -11,7 +12,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 import cpfeed
-from cpfeed.torch import launch
+from cpfeed.torch import check_plans, launch
 from tests.client.python.serving import batch_of
 
 FLAGS = ("--drain_budget=1s",)
@@ -48,6 +49,7 @@ def job_goes_back(rank):
     with launch(loader, "cp=2", server_flags=FLAGS) as batches:
         ids = []
         for batch in batches:
+            check_plans(batch, dist.group.WORLD)
             ids += first_ids([batch])
             if len(ids) == 3:
                 state = batches.state_dict()
@@ -57,6 +59,13 @@ def job_goes_back(rank):
         batches.load_state_dict(state)
         ids = first_ids(batches)
         assert ids == expected[3:], ids
+    batch["plan"] = dataclasses.replace(batch["plan"], digest=7 + rank)
+    try:
+        check_plans(batch, dist.group.WORLD)
+    except cpfeed.ChecksumMismatch as error:
+        assert "is 7 at rank 0 of the group and 8 at rank 1" in str(error)
+    else:
+        raise AssertionError("plans that differ are taken for equal")
 
 
 def no_binary_is_an_error_everywhere():

@@ -1,9 +1,6 @@
 """Trainers that go back, servers and connections that go away, loaders that
 start anew: the steps are those of the undisturbed run."""
 
-import select
-import socket
-import threading
 import unittest
 
 import numpy as np
@@ -12,7 +9,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
 import cpfeed
-from tests.client.python.serving import ServerTest, batch_of
+from tests.client.python.serving import Proxy, ServerTest, batch_of
 
 BATCHES = 24
 WIDTH = 4096  # Two int64 tensors: 64 KiB.
@@ -178,55 +175,6 @@ class StatefulTest(CursorTest):
         stream.close()
         with self.assertRaisesRegex(cpfeed.CannotRewind, "not one of a Feeder"):
             self.feeder(self.loader(0)).run()
-
-
-class Proxy:
-    """Passes bytes between clients and a server until it is told to cut."""
-
-    def __init__(self, server):
-        host, port = server.split(":")
-        self._server = host, int(port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
-        self._pairs = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self._listener.accept()
-                pair = client, socket.create_connection(self._server)
-            except OSError:
-                return
-            self._pairs.append(pair)
-            threading.Thread(target=self._pass, args=pair, daemon=True).start()
-
-    @staticmethod
-    def _pass(one, other):
-        to = {one: other, other: one}
-        try:
-            while True:
-                for ready in select.select([one, other], [], [])[0]:
-                    data = ready.recv(1 << 16)
-                    if not data:
-                        raise OSError
-                    to[ready].sendall(data)
-        except OSError:
-            one.close()
-            other.close()
-
-    def cut(self):
-        for pair in self._pairs:
-            for end in pair:
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-        self._pairs.clear()
-
-    def close(self):
-        self._listener.close()
-        self.cut()
 
 
 if __name__ == "__main__":

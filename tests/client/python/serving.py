@@ -1,5 +1,7 @@
 """A real server, and loaders and ranks of it, for the tests of this folder."""
 
+import select
+import socket
 import threading
 import unittest
 
@@ -67,3 +69,52 @@ def unshard(chunks, name, axis=0):
     kept = index >= 0
     order = np.argsort(index[kept])
     return np.compress(kept, parts, axis).take(order, axis)
+
+
+class Proxy:
+    """Passes bytes between clients and a server until it is told to cut."""
+
+    def __init__(self, server):
+        host, port = server.split(":")
+        self._server = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        self._pairs = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                pair = client, socket.create_connection(self._server)
+            except OSError:
+                return
+            self._pairs.append(pair)
+            threading.Thread(target=self._pass, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _pass(one, other):
+        to = {one: other, other: one}
+        try:
+            while True:
+                for ready in select.select([one, other], [], [])[0]:
+                    data = ready.recv(1 << 16)
+                    if not data:
+                        raise OSError
+                    to[ready].sendall(data)
+        except OSError:
+            one.close()
+            other.close()
+
+    def cut(self):
+        for pair in self._pairs:
+            for end in pair:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+        self._pairs.clear()
+
+    def close(self):
+        self._listener.close()
+        self.cut()

@@ -1,8 +1,8 @@
 """The rank side for training loops in PyTorch."""
 
-from cpfeed.torch.dataset import ShardDataset
+from cpfeed.torch.dataset import ShardDataset, check_plans
 from cpfeed.torch.launch import Launched, launch
 from cpfeed.torch.shadow import ShadowDifference, compare_batches, shadow
 
-__all__ = ["Launched", "ShadowDifference", "ShardDataset", "compare_batches",
-           "launch", "shadow"]
+__all__ = ["Launched", "ShadowDifference", "ShardDataset", "check_plans",
+           "compare_batches", "launch", "shadow"]

@@ -1,14 +1,15 @@
 """A dataset of the steps of one rank."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
 import torch
 import torch.distributed as dist
 
-from cpfeed.errors import CursorError, Unavailable, UsageError
+from cpfeed.errors import (ChecksumMismatch, CursorError, Unavailable,
+                           UsageError)
 from cpfeed.reader import EpochEnd, ShardReader
 from cpfeed.sessions import Client
 from cpfeed.torch.batch import TensorBuffer, to_device
@@ -24,6 +25,25 @@ def _device_of(group: dist.ProcessGroup) -> torch.device:
     if dist.get_backend(group) == "nccl":
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
+
+
+def check_plans(batch: Mapping[str, Any], group: dist.ProcessGroup) -> None:
+    """Compares the batch's plans over the context-parallel ranks of `group`.
+
+    Raises:
+      ChecksumMismatch: on all ranks, where two differ; both are named.
+    """
+    plans = batch["plan"] if isinstance(batch["plan"], list) else [batch["plan"]]
+    everyone: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(everyone, [plan.digest for plan in plans], group)
+    for rank, digests in enumerate(everyone):
+        if digests != everyone[0]:
+            first, other = ([f"{digest:x}" for digest in digests]
+                            for digests in (everyone[0], everyone[rank]))
+            raise ChecksumMismatch(
+                f"plan digest is {', '.join(first)} at rank 0 of the group and "
+                f"{', '.join(other)} at rank {rank}", code="DATA_LOSS",
+                reason="PLAN_MISMATCH")
 
 
 class ShardDataset(torch.utils.data.IterableDataset):

@@ -105,15 +105,15 @@ def _start_server(rank: int, flags: tuple[str, ...]
                  ) -> tuple[LocalServer | None, str]:
     """Rank 0's server, and its address on all ranks."""
     if not dist.is_initialized():
-        server = LocalServer(*flags)
-        return server, server.address
+        alone = LocalServer(*flags)
+        return alone, alone.address
     local = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
     if local != dist.get_world_size():
         raise UsageError(
             f"the job has {dist.get_world_size()} ranks, {local} of them here; "
             "must all be on one node: start cpfeed_server and a Feeder by "
             "themselves", reason="TOPOLOGY_MISMATCH")
-    server = None
+    server: LocalServer | None = None
     answer: list[Any] = [None]
     if rank == 0:
         try:
