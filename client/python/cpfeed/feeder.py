@@ -23,7 +23,7 @@ class Progress:
       batches_sent: batches sent, those that were sent again too.
       batches_accepted: batches that became steps.
       bytes_sent: payload of the batches sent.
-      last_step: the newest step; -1 before the first.
+      last_step: the newest step of a receipt; -1 before the first.
       epoch: pass over the data.
       rewinds: times that the session went back or the stream broke.
       num_steps: of the session, when all producers have finished; else -1.
@@ -107,13 +107,20 @@ class Feeder:
         channel = open_channel(self._server, self._credentials)
         try:
             while not self._closed:
-                stream = self._stream = self._open(channel)
+                try:
+                    stream = self._stream = self._open(channel)
+                except CpfeedError:
+                    if self._closed:
+                        break
+                    raise
                 try:
                     self._feed(stream)
                     break
-                except (Rewound, Unavailable):
+                except CpfeedError as error:
                     if self._closed:
                         break
+                    if not isinstance(error, (Rewound, Unavailable)):
+                        raise
                     self.progress.rewinds += 1
         finally:
             if self._stream is not None:
@@ -180,6 +187,9 @@ class Feeder:
     def _go_to(self, stream: ProducerStream) -> None:
         """Sends again what the session has not, or restores the source."""
         wanted = stream.next_sequence
+        # Their receipts were lost on the way.
+        self.progress.batches_accepted += sum(
+            number < wanted for number, _ in self._window)
         held = [(number, batch) for number, batch in self._window
                 if number >= wanted]
         if self._next >= 0 and wanted == self._next - len(held):

@@ -185,6 +185,14 @@ class DatasetTest(ServerTest):
             proxy.cut()
         self.assertEqual(firsts, [1000 * number for number in range(8)])
 
+    def test_closing_does_not_wait_for_a_server_that_is_away(self):
+        self.create()
+        self.feeder([batch_of(0)] * 8).run()
+        dataset = self.dataset(prefetch=1, reconnect_wait=1000)
+        next(iter(dataset))
+        self.server.kill()
+        dataset.close()
+
     def test_new_server_is_given_the_session_again(self):
         spec = cpfeed.session_spec(1, **SMALL)
         source = [batch_of(number, width=1 << 15) for number in range(30)]

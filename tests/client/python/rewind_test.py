@@ -130,7 +130,9 @@ class RewindTest(CursorTest):
             ids += self.read(4)[0]
             proxy.cut()
         self.assertEqual(ids, [1000 * number for number in range(BATCHES)])
-        self.assertEqual(feeder.join(30).last_step, BATCHES - 1)
+        progress = feeder.join(30)
+        self.assertEqual((progress.batches_accepted, progress.num_steps),
+                         (BATCHES, BATCHES))
 
 
 class StatefulTest(CursorTest):

@@ -181,8 +181,8 @@ class ShardDataset(torch.utils.data.IterableDataset):
             self._prefetcher = Prefetcher(
                 self._attach(self._step + 1 if self._resume else None, buffer,
                              self._session_wait),
-                lambda: self._attach(None, buffer, self._reconnect_wait),
-                buffer, self._prefetch)
+                lambda: self._attach(None, buffer, 0.0), buffer,
+                self._prefetch, self._reconnect_wait)
             self._resume = False
         return self._batches(self._prefetcher)
 

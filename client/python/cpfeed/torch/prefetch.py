@@ -3,13 +3,16 @@
 import collections
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-from cpfeed.errors import Unavailable
+from cpfeed.errors import SessionNotFound, Unavailable
 from cpfeed.reader import EpochEnd, ShardReader, Tombstone
 from cpfeed.shards import Step
 from cpfeed.torch.batch import TensorBuffer, make_batch
+
+_PAUSE_SECONDS = 0.1  # Between two attempts to attach.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +38,15 @@ class Prefetcher:
 
     def __init__(self, reader: ShardReader,
                  attach_again: Callable[[], ShardReader],
-                 buffer: TensorBuffer, depth: int):
+                 buffer: TensorBuffer, depth: int, wait: float):
         """`reader` is read and, if its connection breaks, one that
-        `attach_again` gives; both receive into `buffer`."""
+        `attach_again` gives within `wait` seconds; both receive into
+        `buffer`."""
         self._reader = reader
         self._attach_again = attach_again
         self._buffer = buffer
         self._depth = depth
+        self._wait = wait
         self._changed = threading.Condition()
         self._ready: collections.deque[ReadyStep | EpochEnd | _End] = (
             collections.deque())
@@ -55,7 +60,7 @@ class Prefetcher:
         end = _End()
         try:
             while not self._read():
-                reader = self._attach_again()
+                reader = self._attach_until()
                 with self._changed:
                     self._reader = reader
                     if self._stopped:
@@ -65,6 +70,18 @@ class Prefetcher:
         with self._changed:
             self._ready.append(end)
             self._changed.notify_all()
+
+    def _attach_until(self) -> ShardReader:
+        """Tries again until it works, the time is up, or stop()."""
+        deadline = time.monotonic() + self._wait
+        while True:
+            try:
+                return self._attach_again()
+            except (Unavailable, SessionNotFound):
+                if self._stopped or time.monotonic() > deadline:
+                    raise
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped, _PAUSE_SECONDS)
 
     def _read(self) -> bool:
         """Reads until the data ends; False if the connection broke."""
