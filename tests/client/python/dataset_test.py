@@ -4,6 +4,8 @@ import itertools
 import json
 import pathlib
 import pickle
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -184,6 +186,17 @@ class DatasetTest(ServerTest):
             firsts.append(int(batch["input_ids"][0]))
             proxy.cut()
         self.assertEqual(firsts, [1000 * number for number in range(8)])
+
+    def test_process_may_end_without_closing(self):
+        self.create()
+        self.feeder([batch_of(number) for number in range(8)]).run()
+        code = ("import sys; from cpfeed.torch import ShardDataset; "
+                "print(len(next(iter(ShardDataset(sys.argv[1], 'train', "
+                "cp_rank=0)))))")
+        done = subprocess.run([sys.executable, "-c", code, self.server.address],
+                              text=True, capture_output=True, timeout=100)
+        self.assertEqual((done.returncode, done.stdout), (0, "12\n"),
+                         done.stderr)
 
     def test_closing_does_not_wait_for_a_server_that_is_away(self):
         self.create()

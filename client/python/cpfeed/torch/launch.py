@@ -1,5 +1,6 @@
 """Server, feeders and readers of one node, out of the training script."""
 
+import atexit
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,6 +57,8 @@ class Launched(ShardDataset):
         self._feeder_thread = threading.Thread(
             target=self._feed, args=(self._feeder,), daemon=True,
             name="cpfeed-feeder")
+        # As for the thread that reads ahead.
+        atexit.register(self._stop_feeder)
         self._feeder_thread.start()
 
     def _feed(self, feeder: Feeder) -> None:
@@ -71,6 +74,7 @@ class Launched(ShardDataset):
                 pass  # The server is gone, and the readers know.
 
     def _stop_feeder(self) -> None:
+        atexit.unregister(self._stop_feeder)
         if self._feeder is not None and self._feeder_thread is not None:
             self._feeder.close()
             self._feeder_thread.join()

@@ -1,5 +1,6 @@
 """A thread that reads steps ahead of the training loop."""
 
+import atexit
 import collections
 import dataclasses
 import threading
@@ -54,6 +55,8 @@ class Prefetcher:
         self._received = -1
         self._thread = threading.Thread(target=self._run, daemon=True,
                                         name="cpfeed-prefetch")
+        # An interpreter that ends while a thread is inside torch aborts.
+        atexit.register(self.stop)
         self._thread.start()
 
     def _run(self) -> None:
@@ -135,6 +138,7 @@ class Prefetcher:
 
     def stop(self) -> None:
         """Ends the thread; steps that are ready are dropped."""
+        atexit.unregister(self.stop)
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
