@@ -14,6 +14,13 @@ import cpfeed
 from tests.client.python.serving import ServerTest, batch_of
 
 
+def is_running(pid):
+    try:
+        return ") Z " not in pathlib.Path("/proc", pid, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class ErrorsTest(ServerTest):
 
     def assert_raises(self, kind, reason, text, act):
@@ -134,9 +141,8 @@ class ErrorsTest(ServerTest):
         done = subprocess.run([sys.executable, "-c", code], text=True,
                               capture_output=True, timeout=60)
         self.assertEqual(done.returncode, -9, done.stderr)
-        process = pathlib.Path("/proc", done.stdout.strip(), "stat")
         deadline = time.monotonic() + 30
-        while process.exists() and ") Z " not in process.read_text():
+        while is_running(done.stdout.strip()):
             self.assertLess(time.monotonic(), deadline)
 
     def test_nothing_is_opened_before_a_feeder_runs(self):
