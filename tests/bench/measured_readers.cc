@@ -1,5 +1,7 @@
 #include "tests/bench/measured_readers.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -32,6 +34,8 @@ std::unique_ptr<ForkedProcess> Serve(Start start) {
 }
 
 std::unique_ptr<Server> StartProduct() {
+  // Standard output is for the report.
+  spdlog::set_level(spdlog::level::off);
   ServerOptions options;
   options.listen = "127.0.0.1:0";
   // Sessions that were read hold nothing, but their budgets still count.
