@@ -1,6 +1,7 @@
 """launch(): server, feeders and ranks out of the training script."""
 
 import dataclasses
+import gc
 import os
 import tempfile
 import unittest
@@ -31,6 +32,9 @@ def run_rank(rank, store):
     job_goes_back(rank)
     no_binary_is_an_error_everywhere()
     dist.destroy_process_group()
+    # A cycle may still hold the group, whose threads would then drop tensors
+    # after the interpreter's end, where torch aborts.
+    gc.collect()
 
 
 def groups_end_together(rank):
