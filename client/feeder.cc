@@ -177,6 +177,9 @@ absl::Status Feeder::Flush() {
 }
 
 absl::StatusOr<int64_t> Feeder::Finish() {
+  // A finish behind a batch that is about to be rejected would break the
+  // protocol, and the reason be lost.
+  CF_RETURN_IF_ERROR(Flush());
   v1::PutBatchesRequest request;
   request.mutable_finish()->set_num_batches(next_sequence_);
   if (!stream_.Write(EncodeMessage(request, Buffer()))) return BrokenStream();

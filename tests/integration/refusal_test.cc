@@ -207,6 +207,20 @@ TEST_P(RefusalTest, NamesWhatIsWrongAndTakesTheNextBatch) {
   EXPECT_EQ(accepted.step(), 0);
 }
 
+// A loader that ends right behind its last batch learns that it was refused.
+TEST_P(RefusalTest, FinishTellsWhy) {
+  Create("refusal", 2, 0);
+  PackedBatch wrong = GoodBatch();
+  GetParam().spoil(wrong);
+  auto feeder = Feeder::Open(channel_, {.session = "sessions/refusal"});
+  ASSERT_THAT(feeder, IsOk());
+  ASSERT_THAT((*feeder)->Put(wrong, {}), IsOk());
+  EXPECT_THAT(
+      (*feeder)->Finish(),
+      AllOf(StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch 0")),
+            HasReason(GetParam().reason)));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RefusalTest, ::testing::ValuesIn(Refusals()),
                          [](const auto& info) { return info.param.name; });
 
