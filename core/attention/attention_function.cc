@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/attention/cp_attention.h"
+#include "core/base/status_exception.h"
 
 namespace cpfeed {
 namespace {
@@ -27,7 +28,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const absl::StatusOr<AttentionOutput> output = ContextParallelAttention(
         *call->group.exchange, InputsOf(q, k, v, *call), *call->group.plan,
         *call->group.communicator);
-    if (!output.ok()) throw AttentionError(output.status());
+    if (!output.ok()) throw StatusException(output.status());
     context->save_for_backward({q, k, v, output->out, output->lse});
     context->mark_non_differentiable({output->lse});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
@@ -44,7 +45,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
             *call.group.exchange, InputsOf(saved[0], saved[1], saved[2], call),
             {saved[3], saved[4]}, gradients[0], *call.group.plan,
             *call.group.communicator);
-    if (!grads.ok()) throw AttentionError(grads.status());
+    if (!grads.ok()) throw StatusException(grads.status());
     return {grads->dq, grads->dk, grads->dv, at::Tensor()};
   }
 
@@ -67,7 +68,7 @@ absl::StatusOr<AttentionOutput> DifferentiableAttention(
     const variable_list output =
         AttentionFunction::apply(inputs.q, inputs.k, inputs.v, call);
     return AttentionOutput{output[0], output[1]};
-  } catch (const AttentionError& error) {
+  } catch (const StatusException& error) {
     return error.status();
   }
 }

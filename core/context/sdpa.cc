@@ -14,8 +14,8 @@
 #include "core/attention/kv_exchange.h"
 #include "core/attention/make_kv_exchange.h"
 #include "core/base/error.h"
+#include "core/base/status_exception.h"
 #include "core/base/status_macros.h"
-#include "core/context/cp_context_error.h"
 #include "core/plan/shard_plan.h"
 
 namespace cpfeed {
@@ -45,7 +45,7 @@ class CpSdpa {
         {.exchange = exchange_,
          .plan = PlanOf(rows, width),
          .communicator = group_});
-    if (!output.ok()) throw CpContextError(output.status());
+    if (!output.ok()) throw StatusException(output.status());
     return output->out.reshape({rows, width, q.size(1), v.size(3)})
         .transpose(1, 2);
   }
@@ -67,7 +67,7 @@ class CpSdpa {
     for (int64_t row = 0; row <= rows; ++row) lengths.row_splits.push_back(row);
     absl::StatusOr<ShardPlan> planned = PlanShards(
         lengths, {.layout = Layout::kHeadTailPerRow}, group_->size());
-    if (!planned.ok()) throw CpContextError(planned.status());
+    if (!planned.ok()) throw StatusException(planned.status());
     plan = std::make_shared<const ShardPlan>(*std::move(planned));
     return plan;
   }
@@ -122,7 +122,7 @@ at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
                                      std::optional<double> scale) {
   if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || k.size(1) == 0 ||
       q.size(1) % k.size(1) != 0) {
-    throw CpContextError(InvalidArgument(
+    throw StatusException(InvalidArgument(
         kShapeMismatch,
         "q, k and v must be [B, heads, S, D], with as many query heads as a "
         "multiple of the kv heads"));

@@ -30,7 +30,7 @@ absl::StatusOr<RotateMethod> ParseRotateMethod(absl::string_view name);
 // head-tail (HEAD_TAIL_PER_ROW), and gets their outputs over the whole rows.
 // Outside, rows are whole.
 //
-// Throws CpContextError: attention's errors, and those of its group.
+// Throws StatusException: attention's errors, and those of its group.
 at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
                                      const at::Tensor& v, bool is_causal,
                                      std::optional<double> scale = {});

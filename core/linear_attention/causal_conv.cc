@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/error.h"
+#include "core/base/status_exception.h"
 #include "core/linear_attention/conv_kernel.h"
 
 namespace cpfeed {
@@ -80,7 +81,7 @@ void ExchangeRows(const at::Tensor& from, const std::vector<PeerRows>& sent,
         {rows.peer, BytesOf(to.narrow(0, rows.begin, rows.count))});
   }
   const absl::Status status = communicator.Exchange(sends, receives);
-  if (!status.ok()) throw PartGroupError(status);
+  if (!status.ok()) throw StatusException(status);
 }
 
 at::Tensor RowsLike(const at::Tensor& tensor, int64_t rows) {
@@ -200,7 +201,7 @@ absl::Status Check(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor CausalConv(const at::Tensor& x, const at::Tensor& weight,
                       std::shared_ptr<const PartGroup> group) {
   const absl::Status status = Check(x, weight, *group);
-  if (!status.ok()) throw PartGroupError(status);
+  if (!status.ok()) throw StatusException(status);
   HaloPlan halo = PlanHalo(*group, weight.size(1));
   return ConvFunction::apply(
       x, weight, c10::make_intrusive<Call>(std::move(group), std::move(halo)));

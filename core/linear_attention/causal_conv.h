@@ -19,8 +19,8 @@ namespace cpfeed {
 // Differentiable. The gradient of `weight` is this rank's share: the whole is
 // the sum over ranks.
 //
-// Throws PartGroupError: INVALID_ARGUMENT for shapes or dtypes that do not fit,
-// and the group's errors.
+// Throws StatusException: INVALID_ARGUMENT for shapes or dtypes that do not
+// fit, and the group's errors.
 at::Tensor CausalConv(const at::Tensor& x, const at::Tensor& weight,
                       std::shared_ptr<const PartGroup> group);
 

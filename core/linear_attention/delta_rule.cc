@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/error.h"
+#include "core/base/status_exception.h"
 #include "core/comm/collectives.h"
 #include "core/linear_attention/delta_kernel.h"
 
@@ -53,7 +54,7 @@ at::Tensor Gathered(const at::Tensor& own, Communicator& communicator) {
       sizes,
       absl::MakeSpan(static_cast<std::byte*>(all.mutable_data_ptr()),
                      all.nbytes()));
-  if (!status.ok()) throw PartGroupError(status);
+  if (!status.ok()) throw StatusException(status);
   return all;
 }
 
@@ -232,7 +233,7 @@ absl::Status Check(const DeltaInputs& in, const PartGroup& group) {
 DeltaOutput DeltaRule(const DeltaInputs& inputs,
                       std::shared_ptr<const PartGroup> group) {
   const absl::Status status = Check(inputs, *group);
-  if (!status.ok()) throw PartGroupError(status);
+  if (!status.ok()) throw StatusException(status);
   const variable_list output =
       DeltaFunction::apply(inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta,
                            c10::make_intrusive<Call>(std::move(group)));

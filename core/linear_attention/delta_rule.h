@@ -33,7 +33,7 @@ struct DeltaOutput {
 // a rank however long the stream, fold those before their own, and run again
 // from the state that comes in. The backward pass does the same from the end.
 //
-// Differentiable. Throws PartGroupError: INVALID_ARGUMENT for shapes, heads or
+// Differentiable. Throws StatusException: INVALID_ARGUMENT for shapes, heads or
 // dtypes that do not fit, and the group's errors.
 DeltaOutput DeltaRule(const DeltaInputs& inputs,
                       std::shared_ptr<const PartGroup> group);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/error.h"
+#include "core/base/status_exception.h"
 #include "core/base/status_macros.h"
 #include "core/linear_attention/causal_conv.h"
 #include "core/linear_attention/part_rows.h"
@@ -127,7 +128,7 @@ absl::StatusOr<GatedDeltaOutput> GatedDelta(
   CF_RETURN_IF_ERROR(Check(inputs, options, *group));
   try {
     return Run(inputs, options, group, with_details);
-  } catch (const PartGroupError& error) {
+  } catch (const StatusException& error) {
     return error.status();
   }
 }
@@ -149,7 +150,7 @@ absl::StatusOr<DeltaOutput> ShardedDeltaRule(
                                  scale, qk_l2norm, group);
     output.out = PartToShard(output.out.to(given), group);
     return output;
-  } catch (const PartGroupError& error) {
+  } catch (const StatusException& error) {
     return error.status();
   }
 }

@@ -4,11 +4,8 @@
 #define CPFEED_CORE_LINEAR_ATTENTION_PART_GROUP_H_
 
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "core/comm/communicator.h"
 #include "core/linear_attention/token_part.h"
 #include "core/plan/shard_plan.h"
@@ -35,19 +32,6 @@ inline std::shared_ptr<const PartGroup> MakePartGroup(
   group.moves = MovesToParts(*group.plan, rank);
   return std::make_shared<const PartGroup>(std::move(group));
 }
-
-// What a layer or its backward pass that fails throws: LibTorch's autograd has
-// no status to return.
-class PartGroupError : public std::runtime_error {
- public:
-  explicit PartGroupError(absl::Status status)
-      : std::runtime_error(std::string(status.message())),
-        status_(std::move(status)) {}
-  const absl::Status& status() const { return status_; }
-
- private:
-  const absl::Status status_;
-};
 
 }  // namespace cpfeed
 

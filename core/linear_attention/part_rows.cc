@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/error.h"
+#include "core/base/status_exception.h"
 #include "core/comm/collectives.h"
 
 namespace cpfeed {
@@ -55,7 +56,7 @@ at::Tensor Move(const at::Tensor& source, const std::vector<int64_t>& from,
       absl::MakeSpan(static_cast<std::byte*>(received.mutable_data_ptr()),
                      received.nbytes()),
       Times(to_counts, row_bytes));
-  if (!status.ok()) throw PartGroupError(status);
+  if (!status.ok()) throw StatusException(status);
   shape[0] = num_rows;
   at::Tensor moved = at::zeros(shape, source.options());
   moved.index_copy_(0, IndexOf(to), received);
@@ -104,7 +105,7 @@ class MoveRows : public torch::autograd::Function<MoveRows<to_part>> {
 
 void CheckRows(const char* what, const at::Tensor& tensor, int64_t rows) {
   if (tensor.dim() > 0 && tensor.size(0) == rows) return;
-  throw PartGroupError(InvalidArgument(
+  throw StatusException(InvalidArgument(
       kShapeMismatch,
       absl::StrCat(what, " has ", tensor.dim() > 0 ? tensor.size(0) : 0,
                    " rows; must have ", rows)));

@@ -14,7 +14,7 @@ namespace cpfeed {
 
 // [rows of this rank's shard, ...] to [tokens of its part, ...], in stream
 // order; rows of padding stay behind. One all-to-all, in the tensor's dtype.
-// Throws PartGroupError with the group's error, or INVALID_ARGUMENT where the
+// Throws StatusException with the group's error, or INVALID_ARGUMENT where the
 // tensor has another number of rows than the shard.
 at::Tensor ShardToPart(const at::Tensor& shard,
                        std::shared_ptr<const PartGroup> group);

@@ -13,6 +13,7 @@
 
 #include "core/attention/cp_attention.h"
 #include "core/attention/make_kv_exchange.h"
+#include "core/base/status_exception.h"
 #include "core/comm/loopback_communicator.h"
 #include "core/plan/shard_plan.h"
 #include "tests/core/plan/packs.h"
@@ -100,7 +101,7 @@ TEST(AttentionFunctionTest, LostPeerEndsTheBackwardPassByItsName) {
   try {
     output->out.sum().backward();
     FAIL() << "must throw";
-  } catch (const AttentionError& error) {
+  } catch (const StatusException& error) {
     EXPECT_THAT(error.status(), StatusIs(absl::StatusCode::kUnavailable,
                                          HasSubstr("rank 1 of 2")));
   }

@@ -21,7 +21,6 @@
 
 #include "core/base/error.h"
 #include "core/comm/loopback_communicator.h"
-#include "core/context/cp_context_error.h"
 #include "core/context/sdpa.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,8 +1,8 @@
-// What modules and hooks throw: there is no status to return from a forward
-// pass.
+// What code throws that LibTorch calls: a forward or backward pass has no
+// status to return.
 
-#ifndef CPFEED_CORE_CONTEXT_CP_CONTEXT_ERROR_H_
-#define CPFEED_CORE_CONTEXT_CP_CONTEXT_ERROR_H_
+#ifndef CPFEED_CORE_BASE_STATUS_EXCEPTION_H_
+#define CPFEED_CORE_BASE_STATUS_EXCEPTION_H_
 
 #include <stdexcept>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace cpfeed {
 
-class CpContextError : public std::runtime_error {
+class StatusException : public std::runtime_error {
  public:
-  explicit CpContextError(absl::Status status)
+  explicit StatusException(absl::Status status)
       : std::runtime_error(std::string(status.message())),
         status_(std::move(status)) {}
   const absl::Status& status() const { return status_; }
@@ -25,4 +25,4 @@ class CpContextError : public std::runtime_error {
 
 }  // namespace cpfeed
 
-#endif  // CPFEED_CORE_CONTEXT_CP_CONTEXT_ERROR_H_
+#endif  // CPFEED_CORE_BASE_STATUS_EXCEPTION_H_
