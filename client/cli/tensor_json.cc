@@ -76,8 +76,8 @@ std::optional<T> ElementFrom(const Json& value) {
 }
 
 template <class T>
-absl::StatusOr<Tensor> ReadValues(DType dtype, Shape shape, const Json& list,
-                                  absl::string_view path) {
+absl::StatusOr<Tensor> ReadValues(DType dtype, const Shape& shape,
+                                  const Json& list, absl::string_view path) {
   std::vector<T> values;
   values.reserve(list.size());
   for (const Json& json : list) {
@@ -90,7 +90,7 @@ absl::StatusOr<Tensor> ReadValues(DType dtype, Shape shape, const Json& list,
     values.push_back(*value);
   }
   Tensor tensor{.dtype = dtype,
-                .shape = std::move(shape),
+                .shape = shape,
                 .bytes = Buffer::FromVector(std::move(values))};
   CF_RETURN_IF_ERROR(ValidateTensor(path, tensor));
   return tensor;
@@ -98,25 +98,25 @@ absl::StatusOr<Tensor> ReadValues(DType dtype, Shape shape, const Json& list,
 
 absl::StatusOr<Tensor> ReadFlat(const Json& value, absl::string_view path) {
   CF_ASSIGN_OR_RETURN(const DType dtype, ReadDType(value["dt"], path));
-  CF_ASSIGN_OR_RETURN(Shape shape, ReadShape(value["sh"], path));
+  CF_ASSIGN_OR_RETURN(const Shape shape, ReadShape(value["sh"], path));
   const Json& list = value["v"];
   if (!list.is_array()) return Malformed(path, "has a v that is no list");
   switch (dtype) {
     case DType::kBool:
     case DType::kUint8:
-      return ReadValues<uint8_t>(dtype, std::move(shape), list, path);
+      return ReadValues<uint8_t>(dtype, shape, list, path);
     case DType::kInt8:
-      return ReadValues<int8_t>(dtype, std::move(shape), list, path);
+      return ReadValues<int8_t>(dtype, shape, list, path);
     case DType::kInt16:
-      return ReadValues<int16_t>(dtype, std::move(shape), list, path);
+      return ReadValues<int16_t>(dtype, shape, list, path);
     case DType::kInt32:
-      return ReadValues<int32_t>(dtype, std::move(shape), list, path);
+      return ReadValues<int32_t>(dtype, shape, list, path);
     case DType::kInt64:
-      return ReadValues<int64_t>(dtype, std::move(shape), list, path);
+      return ReadValues<int64_t>(dtype, shape, list, path);
     case DType::kFloat32:
-      return ReadValues<float>(dtype, std::move(shape), list, path);
+      return ReadValues<float>(dtype, shape, list, path);
     case DType::kFloat64:
-      return ReadValues<double>(dtype, std::move(shape), list, path);
+      return ReadValues<double>(dtype, shape, list, path);
     default:
       return Malformed(path, "is of 16-bit floats; must be f32 or f64");
   }

@@ -15,7 +15,7 @@ constexpr char kGap[] = "  ";
 
 }  // namespace
 
-TextTable::TextTable(std::vector<std::string> headings)
+TextTable::TextTable(const std::vector<std::string>& headings)
     : num_columns_(headings.size()) {
   Row upper;
   Row lower;

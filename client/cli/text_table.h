@@ -13,7 +13,7 @@ namespace cpfeed {
 class TextTable {
  public:
   // The headings; a line break in a heading makes a second heading line.
-  explicit TextTable(std::vector<std::string> headings);
+  explicit TextTable(const std::vector<std::string>& headings);
 
   // As many cells as there are headings.
   void AddRow(std::vector<std::string> cells);

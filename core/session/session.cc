@@ -78,6 +78,22 @@ absl::Status CheckSeek(int64_t step, const std::vector<int64_t>& next_sequences,
   return absl::OkStatus();
 }
 
+// What was published before says which sequences lie before a step: a cursor
+// that says otherwise would lose batches, or publish them twice.
+absl::Status CheckCursorOf(const Session::Producer& producer, int64_t step,
+                           int64_t next_sequence) {
+  for (const auto& [sequence, known] : producer.known) {
+    if (known.step < 0) continue;
+    if ((known.step <= step) == (sequence < next_sequence)) continue;
+    return InvalidArgument(
+        kCursorMismatch,
+        absl::StrCat("cursor behind step ", step, " has next_sequence ",
+                     next_sequence, " of producer ", producer.id,
+                     "; its sequence ", sequence, " was step ", known.step));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Session::Session(SessionConfig config) : config_(std::move(config)) {
@@ -99,8 +115,9 @@ absl::Status Session::Commit(int64_t step) {
   if (step <= committed_step_) return absl::OkStatus();
   committed_step_ = step;
   for (Producer& producer : producers_) {
-    std::erase_if(producer.known,
-                  [&](const auto& known) { return known.second.step <= step; });
+    std::erase_if(producer.known, [&](const auto& known) {
+      return known.second.step >= 0 && known.second.step <= step;
+    });
   }
   FreeSteps();
   return absl::OkStatus();
@@ -121,6 +138,9 @@ absl::StatusOr<bool> Session::Seek(int64_t step,
                      " and retention RETAIN cannot ask producers to replay"));
   }
   const bool rewinds = !retain || step + 1 > next_step_;
+  for (size_t i = 0; rewinds && i < producers_.size(); ++i) {
+    CF_RETURN_IF_ERROR(CheckCursorOf(producers_[i], step, next_sequences[i]));
+  }
   ++generation_;
   for (Consumer& consumer : consumers_) {
     consumer.connection = 0;
@@ -147,6 +167,9 @@ void Session::RewindProducers(const std::vector<int64_t>& next_sequences,
     producer.waiting.clear();
     producer.charged_bytes = 0;
     producer.next_sequence = next_sequences[i];
+    for (auto& [sequence, known] : producer.known) {
+      if (sequence >= producer.next_sequence) known.step = -1;
+    }
     producer.finished = finished[i];
     producer.credit_bytes = 0;
     producer.pending_grant_bytes = 0;

@@ -36,7 +36,7 @@ struct PublishedStep {
 // What became of a batch's header.
 struct Admission {
   bool duplicate = false;
-  int64_t step = -1;  // Of a duplicate; -1 where it still waits for its turn.
+  int64_t step = -1;  // Of a duplicate; -1 where none is published (any more).
 };
 
 // What a consumer may be sent now.
@@ -71,7 +71,7 @@ class Session {
     int64_t charged_bytes = 0;    // Of receiving and waiting batches.
     struct Known {
       uint64_t digest = 0;
-      int64_t step = 0;
+      int64_t step = 0;  // -1 from a seek before it until it comes again.
     };
     std::map<int64_t, Known> known;  // Published, by sequence, until commit.
   };
@@ -217,8 +217,9 @@ class Session {
   // Digests stay, so that a replay that differs is a conflict.
   //
   // Errors:
-  //   INVALID_ARGUMENT  CURSOR_MISMATCH: not one sequence for each producer, or
-  //                     a number that is negative or above 2^53.
+  //   INVALID_ARGUMENT  CURSOR_MISMATCH: not one sequence for each producer, a
+  //                     number that is negative or above 2^53, or sequences
+  //                     other than those published up to `step`.
   //   OUT_OF_RANGE      CURSOR_EXPIRED: a step behind it is freed, and
   //                     producers cannot replay (kRetain).
   absl::StatusOr<bool> Seek(int64_t step,

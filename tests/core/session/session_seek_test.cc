@@ -133,6 +133,37 @@ TEST_F(SessionSeekTest, ReplayThatDiffersIsAConflict) {
   EXPECT_THAT(session_.Admit(b, 1, DigestOf(1), 1, 4), IsOk());
 }
 
+TEST_F(SessionSeekTest, ABatchThatWaitsAgainIsNotYetAStep) {
+  // b2 was step 5. It comes again before its turn, and once more.
+  ASSERT_THAT(session_.Seek(2, {2, 1}, {false, true}), IsOk());
+  ASSERT_THAT(session_.Seek(3, {2, 2}, {false, false}), IsOk());
+  const int64_t b = *session_.OpenProducer("b", 2);
+  EXPECT_THAT(Put(session_, b, 2), IsOkAndHolds(IsEmpty()));
+  const auto again = session_.Admit(b, 2, DigestOf(2), 1, 4);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->duplicate);
+  EXPECT_EQ(again->step, -1);
+}
+
+TEST_F(SessionSeekTest, ACursorThatLosesOrDoublesBatchesIsRefused) {
+  // Behind step 3 are a0 b0 a1 b1.
+  EXPECT_THAT(session_.Seek(3, {3, 2}, {false, false}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("cursor behind step 3 has next_sequence 3 of "
+                                 "producer a; its sequence 2 was step 4")));
+  EXPECT_THAT(session_.Seek(3, {2, 1}, {false, false}),
+              HasReason(kCursorMismatch));
+  EXPECT_EQ(session_.generation(), 1);
+  EXPECT_THAT(session_.Seek(3, {2, 2}, {false, false}), IsOk());
+}
+
+TEST_F(SessionSeekTest, ACommitKeepsDigestsOfStepsThatHaveToComeAgain) {
+  ASSERT_THAT(session_.Seek(3, {2, 2}, {false, false}), IsOk());
+  ASSERT_THAT(session_.Commit(3), IsOk());
+  const int64_t a = *session_.OpenProducer("a", 2);
+  EXPECT_THAT(session_.Admit(a, 2, 0xbad, 1, 4), HasReason(kSequenceConflict));
+}
+
 TEST_F(SessionSeekTest, RaisesTheGenerationAndFencesAllStreams) {
   const int64_t generation = session_.generation();
   ASSERT_THAT(session_.Seek(-1, {0, 0}, {false, false}), IsOk());
