@@ -3,18 +3,17 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "server/batch_converter.h"
 
 namespace cpfeed {
 
 absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,
-                                const ShardExecutor& executor,
+                                const ConversionBackend& backend,
                                 ServerMetrics& metrics,
                                 const ChargeMemory& charge) {
   CF_ASSIGN_OR_RETURN(
       Conversion conversion,
       ConvertBatch(std::move(admitted.batch), std::move(admitted.payload),
-                   host.spec().sharding, host.spec().config.cp_size, executor,
+                   host.spec().sharding, host.spec().config.cp_size, backend,
                    charge));
   conversion.batch.batch_id = std::move(admitted.batch_id);
   conversion.batch.data_epoch = admitted.data_epoch;

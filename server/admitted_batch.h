@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "core/shard/prepare_batch.h"
-#include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "core/wire/batch_codec.h"
+#include "server/batch_converter.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 
@@ -32,7 +32,7 @@ struct AdmittedBatch {
 //
 // Errors: those of ConvertBatch and SessionHost::Complete.
 absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,
-                                const ShardExecutor& executor,
+                                const ConversionBackend& backend,
                                 ServerMetrics& metrics,
                                 const ChargeMemory& charge);
 

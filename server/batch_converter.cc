@@ -7,7 +7,6 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
-#include "core/plan/plan_verifier.h"
 #include "core/plan/shard_plan.h"
 #include "core/shard/prepare_batch.h"
 
@@ -83,7 +82,7 @@ BatchFacts FactsOf(const PreparedBatch& prepared) {
 
 absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
                                         const Sharding& sharding, int cp_size,
-                                        const ShardExecutor& executor,
+                                        const ConversionBackend& backend,
                                         const ChargeMemory& charge) {
   Conversion conversion;
   conversion.batch.producer_state = std::move(wire_batch.producer_state);
@@ -98,20 +97,17 @@ absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
   {
     CF_ASSIGN_OR_RETURN(
         const PreparedBatch prepared,
-        PrepareBatch(wire_batch.batch, sharding.options, sharding.layout,
-                     cp_size, [&](int64_t bytes) {
-                       return charge_timed(payload.size() + bytes);
-                     }));
+        PrepareBatch(
+            wire_batch.batch, sharding.options, sharding.layout, cp_size,
+            [&](int64_t bytes) { return charge_timed(payload.size() + bytes); },
+            &backend.plans));
     conversion.facts = FactsOf(prepared);
     conversion.facts.planning = absl::Now() - begin - waited;
-    for (const auto& plan : prepared.plans) {
-      CF_RETURN_IF_ERROR(VerifyPlan(*plan));
-    }
     CF_RETURN_IF_ERROR(
         charge(payload.size() + prepared.ShardBytes() + prepared.PlanBytes()));
     begin = absl::Now();
     CF_ASSIGN_OR_RETURN(conversion.batch.ranks,
-                        CutAndEncode(prepared, executor));
+                        CutAndEncode(prepared, backend.executor));
     conversion.facts.sharding = absl::Now() - begin;
   }
   const PayloadWatch watch(payload);

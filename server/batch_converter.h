@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/plan/plan_cache.h"
 #include "core/shard/prepare_batch.h"
 #include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
@@ -16,6 +17,12 @@
 #include "server/held_step.h"
 
 namespace cpfeed {
+
+// What all sessions of a server convert with.
+struct ConversionBackend {
+  const ShardExecutor& executor;
+  PlanCache& plans;
+};
 
 struct Conversion {
   ConvertedBatch batch;
@@ -35,7 +42,7 @@ struct Conversion {
 //   Others            Of `charge`.
 absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
                                         const Sharding& sharding, int cp_size,
-                                        const ShardExecutor& executor,
+                                        const ConversionBackend& backend,
                                         const ChargeMemory& charge);
 
 }  // namespace cpfeed

@@ -15,9 +15,10 @@ struct BatchFacts {
   // Causal attention area of the busiest rank over the mean, of the plan whose
   // ratio is largest; 1 is even.
   double area_imbalance = 1;
-  // Validation, conversion and planning; without waiting for memory.
+  // Validation, conversion, planning and verification of the plans; without
+  // waiting for memory.
   absl::Duration planning;
-  // Verification of the plans, cutting, checksums.
+  // Cutting, checksums.
   absl::Duration sharding;
 };
 

@@ -112,7 +112,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
                                          .data_epoch = request.data_epoch(),
                                          .batch = std::move(batch),
                                          .payload = std::move(encoded.payload)},
-                                        executor_, metrics_, charge));
+                                        backend_, metrics_, charge));
   receipt.set_outcome(v1::BatchReceipt::OUTCOME_ACCEPTED);
   const std::vector<PublishedStep> published = host.TakePublished(connection);
   receipt.set_step(published.empty() ? -1 : published.front().step);

@@ -8,9 +8,9 @@
 #include <grpcpp/support/status.h>
 
 #include "absl/status/statusor.h"
-#include "core/shard/shard_executor.h"
 #include "cpfeed/v1/ingest.grpc.pb.h"
 #include "server/auth/authenticator.h"
+#include "server/batch_converter.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_registry.h"
 
@@ -20,10 +20,10 @@ class IngestServiceImpl final
     : public v1::IngestService::WithRawMethod_PutBatches<
           v1::IngestService::Service> {
  public:
-  IngestServiceImpl(SessionRegistry& registry, const ShardExecutor& executor,
+  IngestServiceImpl(SessionRegistry& registry, const ConversionBackend& backend,
                     ServerMetrics& metrics, Authenticator* authenticator)
       : registry_(registry),
-        executor_(executor),
+        backend_(backend),
         metrics_(metrics),
         authenticator_(authenticator) {}
 
@@ -39,7 +39,7 @@ class IngestServiceImpl final
                                          const v1::PutBatchRequest& request);
 
   SessionRegistry& registry_;
-  const ShardExecutor& executor_;
+  const ConversionBackend backend_;
   ServerMetrics& metrics_;
   Authenticator* const authenticator_;
 };

@@ -35,12 +35,12 @@ bool ConcernsBatchOnly(const absl::Status& status) {
 }  // namespace
 
 IngestStream::IngestStream(SessionRegistry& registry,
-                           const ShardExecutor& executor,
+                           const ConversionBackend& backend,
                            ServerMetrics& metrics,
                            absl::string_view server_instance, Caller caller,
                            ServerCall& call)
     : registry_(registry),
-      executor_(executor),
+      backend_(backend),
       metrics_(metrics),
       server_instance_(server_instance),
       caller_(std::move(caller)),

@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "core/shard/shard_executor.h"
 #include "core/tensor/buffer.h"
 #include "cpfeed/v1/ingest.pb.h"
 #include "server/auth/principal.h"
+#include "server/batch_converter.h"
 #include "server/metrics/server_metrics.h"
 #include "server/session_host.h"
 #include "server/session_registry.h"
@@ -30,7 +30,7 @@ namespace cpfeed {
 // complete batches into shards, so that the next batch arrives meanwhile.
 class IngestStream {
  public:
-  IngestStream(SessionRegistry& registry, const ShardExecutor& executor,
+  IngestStream(SessionRegistry& registry, const ConversionBackend& backend,
                ServerMetrics& metrics, absl::string_view server_instance,
                Caller caller, ServerCall& call);
   ~IngestStream();
@@ -93,7 +93,7 @@ class IngestStream {
   };
 
   SessionRegistry& registry_;
-  const ShardExecutor& executor_;
+  const ConversionBackend backend_;
   ServerMetrics& metrics_;
   const std::string server_instance_;
   const Caller caller_;

@@ -68,7 +68,7 @@ absl::Status IngestStream::DecodeAndConvert(Arrived arrived) {
   admitted.payload = std::exchange(arrived.payload, {});
   const int64_t sequence = admitted.sequence;
   return ConvertAndComplete(
-      *host_, std::move(admitted), executor_, metrics_,
+      *host_, std::move(admitted), backend_, metrics_,
       [&](int64_t bytes) { return ChargeOrWait(sequence, bytes); });
 }
 

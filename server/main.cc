@@ -66,6 +66,12 @@ ABSL_FLAG(int, max_step_skew, 8,
 ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
 ABSL_FLAG(int, max_streams, 1024,
           "Streams of loaders, and of consumers, at the same time.");
+ABSL_FLAG(int64_t, plan_cache_bytes, int64_t{64} << 20,
+          "Bytes of the last plans that are remembered: batches of the same "
+          "lengths are planned once. 0 remembers none.");
+ABSL_FLAG(int64_t, verify_max_segments, int64_t{1} << 22,
+          "Plans of at most so many segments are verified by another code "
+          "path before anything is cut by them. 0 verifies none.");
 ABSL_FLAG(std::string, metrics_listen, "",
           "Numeric address and port of HTTP for Prometheus, which serves "
           "/metrics and nothing else; empty serves none. Example: "
@@ -131,6 +137,9 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   defaults.max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
   defaults.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   defaults.max_step_skew = absl::GetFlag(FLAGS_max_step_skew);
+  options.plans = {
+      .max_bytes = absl::GetFlag(FLAGS_plan_cache_bytes),
+      .max_verified_segments = absl::GetFlag(FLAGS_verify_max_segments)};
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.max_labelled_sessions = absl::GetFlag(FLAGS_metrics_max_sessions);
   options.status_listen = absl::GetFlag(FLAGS_status_listen);

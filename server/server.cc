@@ -68,9 +68,10 @@ Server::Server(ServerOptions options,
       registry_(options_.registry),
       session_metrics_(registry_, options_.max_labelled_sessions,
                        [this] { return Gauges(); }),
+      plans_(options_.plans),
       executor_(MakeCpuShardExecutor()),
       session_service_(registry_, authenticator_.get()),
-      ingest_service_(registry_, *executor_, metrics_, authenticator_.get()),
+      ingest_service_(registry_, Backend(), metrics_, authenticator_.get()),
       shard_service_(registry_, authenticator_.get()),
       plan_service_(authenticator_.get()),
       admin_service_(registry_, metrics_, authenticator_.get(),
@@ -178,7 +179,7 @@ void Server::StartStreams(grpc::ServerBuilder& builder) {
       [this](ServerCall& call) {
         return RunStream("/cpfeed.v1.IngestService/PutBatches", call,
                          [&](const Caller& caller) {
-                           return IngestStream(registry_, *executor_, metrics_,
+                           return IngestStream(registry_, Backend(), metrics_,
                                                instance_, caller, call)
                                .Run();
                          });
@@ -241,7 +242,8 @@ absl::Status Server::StartHttp() {
 ServerGauges Server::Gauges() const {
   return {.producer_streams = ingest_streams_->num_calls(),
           .consumer_streams = shard_streams_->num_calls(),
-          .draining = registry_.draining()};
+          .draining = registry_.draining(),
+          .plans = plans_.counts()};
 }
 
 std::string Server::RenderMetrics() const {

@@ -16,11 +16,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "core/plan/plan_cache.h"
 #include "core/shard/shard_executor.h"
 #include "server/admin_service.h"
 #include "server/auth/authenticator.h"
 #include "server/auth/tls.h"
 #include "server/auth/use_counter.h"
+#include "server/batch_converter.h"
 #include "server/health_service.h"
 #include "server/ingest_service.h"
 #include "server/metrics/http_listener.h"
@@ -37,6 +39,7 @@ namespace cpfeed {
 struct ServerOptions {
   std::string listen = "127.0.0.1:8470";  // Port 0 picks a free one.
   RegistryOptions registry;
+  PlanCacheOptions plans;
   int max_unary_threads = 64;
   bool reflection = true;
   TlsFiles tls;
@@ -107,6 +110,7 @@ class Server {
   absl::Status RunStream(absl::string_view path, ServerCall& call,
                          absl::FunctionRef<absl::Status(const Caller&)> run);
   ServerGauges Gauges() const;
+  ConversionBackend Backend() { return {*executor_, plans_}; }
   std::string RenderMetrics() const;
 
   const ServerOptions options_;
@@ -116,6 +120,7 @@ class Server {
   SessionRegistry registry_;
   ServerMetrics metrics_;
   SessionMetrics session_metrics_;
+  PlanCache plans_;
   std::unique_ptr<ShardExecutor> executor_;
   SessionServiceImpl session_service_;
   IngestServiceImpl ingest_service_;

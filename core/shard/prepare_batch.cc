@@ -50,6 +50,14 @@ int64_t MostBytes(const ThdChunk& chunk, int64_t row_bytes,
          cp_size * DescriptionBytes(chunk.lengths);
 }
 
+absl::StatusOr<std::shared_ptr<const ShardPlan>> MakePlan(
+    const PackedLengths& lengths, const LayoutSpec& layout, int cp_size,
+    PlanCache* plans) {
+  if (plans != nullptr) return plans->Plan(lengths, layout, cp_size);
+  CF_ASSIGN_OR_RETURN(ShardPlan plan, PlanShards(lengths, layout, cp_size));
+  return std::make_shared<const ShardPlan>(std::move(plan));
+}
+
 }  // namespace
 
 int64_t PreparedBatch::ShardBytes() const {
@@ -73,11 +81,9 @@ int64_t PreparedBatch::PlanBytes() const {
   return static_cast<int64_t>(segments * sizeof(Segment));
 }
 
-absl::StatusOr<PreparedBatch> PrepareBatch(const PackedBatch& batch,
-                                           BatchOptions options,
-                                           const LayoutSpec& layout,
-                                           int cp_size,
-                                           const ChargeMemory& charge) {
+absl::StatusOr<PreparedBatch> PrepareBatch(
+    const PackedBatch& batch, BatchOptions options, const LayoutSpec& layout,
+    int cp_size, const ChargeMemory& charge, PlanCache* plans) {
   CF_RETURN_IF_ERROR(CheckLayoutSpec(layout, cp_size));
   const LayoutSpec resolved = ResolveLayout(
       layout, batch.seq_lens.has_value() || batch.seq_lens_padded.has_value());
@@ -93,15 +99,14 @@ absl::StatusOr<PreparedBatch> PrepareBatch(const PackedBatch& batch,
     CF_RETURN_IF_ERROR(charge(bytes));
   }
   for (const ThdChunk& chunk : prepared.thd.chunks) {
-    absl::StatusOr<ShardPlan> plan =
-        PlanShards(chunk.lengths, resolved, cp_size);
+    absl::StatusOr<std::shared_ptr<const ShardPlan>> plan =
+        MakePlan(chunk.lengths, resolved, cp_size, plans);
     if (!plan.ok()) {
       if (prepared.thd.chunks.size() == 1) return plan.status();
       return Annotate(plan.status(),
                       absl::StrCat("chunk ", prepared.plans.size()));
     }
-    prepared.plans.push_back(
-        std::make_shared<const ShardPlan>(*std::move(plan)));
+    prepared.plans.push_back(*std::move(plan));
   }
   return prepared;
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/batch/packed_batch.h"
 #include "core/plan/layout.h"
+#include "core/plan/plan_cache.h"
 #include "core/plan/shard_plan.h"
 #include "core/thd/thd_batch.h"
 
@@ -42,15 +43,16 @@ using ChargeMemory = std::function<absl::Status(int64_t bytes)>;
 // tokens of, or stripes of one token, make plans that are far larger than the
 // batch.
 //
+// `plans`, where given, makes the plans, verifies them and remembers them.
+//
 // Errors:
 //   INVALID_ARGUMENT  As ConvertToThd and PlanShards; with several chunks the
 //                     message of the latter names the chunk.
+//   INTERNAL          A plan failed the verification of `plans`.
 //   Others            Of `charge`.
-absl::StatusOr<PreparedBatch> PrepareBatch(const PackedBatch& batch,
-                                           BatchOptions options,
-                                           const LayoutSpec& layout,
-                                           int cp_size,
-                                           const ChargeMemory& charge = {});
+absl::StatusOr<PreparedBatch> PrepareBatch(
+    const PackedBatch& batch, BatchOptions options, const LayoutSpec& layout,
+    int cp_size, const ChargeMemory& charge = {}, PlanCache* plans = nullptr);
 
 }  // namespace cpfeed
 

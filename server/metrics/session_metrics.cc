@@ -55,6 +55,10 @@ class Families {
 void DeclareAll(Families& all) {
   all.Declare("cpfeed_build_info", "Versions; always 1.");
   all.Declare("cpfeed_drain_state", "1 while the server drains.");
+  all.Declare("cpfeed_plan_cache_lookups_total",
+              "Plans that were asked for: known already, or made.",
+              MetricType::Counter);
+  all.Declare("cpfeed_plan_cache_bytes", "Held by plans that are remembered.");
   all.Declare("cpfeed_streams", "Open streams of producers and consumers.");
   all.Declare("cpfeed_sessions", "Sessions by state.");
   all.Declare("cpfeed_steps_published_total", "Batches that became steps.",
@@ -215,6 +219,12 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
   all.Add("cpfeed_build_info",
           {{"version", kVersion}, {"grpc", grpc::Version()}}, 1);
   all.Add("cpfeed_drain_state", {}, gauges.draining ? 1 : 0);
+  all.Add("cpfeed_plan_cache_lookups_total", {{"result", "hit"}},
+          static_cast<double>(gauges.plans.hits));
+  all.Add("cpfeed_plan_cache_lookups_total", {{"result", "miss"}},
+          static_cast<double>(gauges.plans.misses));
+  all.Add("cpfeed_plan_cache_bytes", {},
+          static_cast<double>(gauges.plans.bytes));
   all.Add("cpfeed_streams", {{"kind", "producer"}}, gauges.producer_streams);
   all.Add("cpfeed_streams", {{"kind", "consumer"}}, gauges.consumer_streams);
   all.Add("cpfeed_steps_published_total", {},

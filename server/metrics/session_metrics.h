@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "core/plan/plan_cache.h"
 #include "server/session_registry.h"
 
 namespace cpfeed {
@@ -20,6 +21,7 @@ struct ServerGauges {
   int producer_streams = 0;
   int consumer_streams = 0;
   bool draining = false;
+  PlanCache::Counts plans;
 };
 
 // Most consumers and producers with metrics of their own, over all sessions.

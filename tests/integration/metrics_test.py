@@ -88,6 +88,16 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(now[handled % "OK"], 2)
         self.assertEqual(now[handled % "InvalidArgument"], 1)
 
+    def test_batches_of_the_same_lengths_are_planned_once(self):
+        self.create("one")
+        for _ in range(3):
+            self.ok(PUT, {"session": "sessions/one", "rows": rows([7] * 16)})
+        now = self.server.metrics()
+        lookups = 'cpfeed_plan_cache_lookups_total{result="%s"}'
+        self.assertEqual(now[lookups % "miss"], 1)
+        self.assertEqual(now[lookups % "hit"], 2)
+        self.assertGreater(now["cpfeed_plan_cache_bytes"], 0)
+
     def test_only_so_many_sessions_have_labels_but_all_are_in_the_sums(self):
         self.create("a")
         self.create("b")

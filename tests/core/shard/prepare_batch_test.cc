@@ -15,6 +15,7 @@
 #include "core/batch/packed_batch.h"
 #include "core/plan/layout.h"
 #include "core/plan/layout_spec.h"
+#include "core/plan/plan_cache.h"
 #include "tests/testing/packed_batches.h"
 #include "tests/testing/random_batches.h"
 #include "tests/testing/status_matchers.h"
@@ -103,6 +104,22 @@ TEST(PrepareBatchChargeTest, SegmentsOfInsertedTokensAreCounted) {
                                      });
   EXPECT_THAT(prepared, HasReason(kMemoryPressure));
   EXPECT_GE(asked, int64_t{1024} * 8192 * 12);
+}
+
+TEST(PrepareBatchPlansTest, BatchesOfTheSameLengthsShareTheirPlan) {
+  PackedBatch batch = CountingBatch(1, 8);
+  batch.seq_lens = Ragged({{3, 5}});
+  const LayoutSpec layout{.layout = Layout::kBalanced};
+  PlanCache plans;
+  const auto first = PrepareBatch(batch, {}, layout, 2, {}, &plans);
+  const auto second = PrepareBatch(batch, {}, layout, 2, {}, &plans);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(second, IsOk());
+  EXPECT_EQ(first->plans, second->plans);  // The very same objects.
+  EXPECT_EQ(plans.counts().hits, 1);
+  const auto alone = PrepareBatch(batch, {}, layout, 2);
+  ASSERT_THAT(alone, IsOk());
+  EXPECT_EQ(alone->plans[0]->digest, first->plans[0]->digest);
 }
 
 }  // namespace
