@@ -1,20 +1,31 @@
 """cuda_library: a cc_library of .cu files, compiled by nvcc with the C++ toolchain's compiler for the host."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
-load("@cuda//:config.bzl", "NVCC")
+load("@cuda//:config.bzl", "NVCC", "NVCC_VERSION")
 load("//third_party:cuda.bzl", "CUDA_ONLY")
 
 _FLAGS = [
     "-std=c++20",
     "-O3",
+    "-lineinfo",
+    "-Werror=all-warnings",
     "-Xcompiler=-fPIC",
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+    "-Xcompiler=-Wall",
 ]
+
+# One architecture is compiled in half the time of two. The other config is for
+# what is given to others: later GPUs compile the PTX when they load it.
+_ARCHITECTURES = select({
+    "//third_party:cuda_full_on": [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+    ],
+    "//conditions:default": ["-gencode=arch=compute_90,code=sm_90"],
+})
 
 def _cuda_objects_impl(ctx):
     if not NVCC:
-        fail("--config=cuda needs a CUDA toolkit: set CUDA_HOME")
+        fail("--config=cuda needs a CUDA toolkit: set CUDA_HOME, or run tools/setup --cuda")
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -26,6 +37,7 @@ def _cuda_objects_impl(ctx):
     compilation = deps.compilation_context
     args = ctx.actions.args()
     args.add_all(_FLAGS)
+    args.add_all(ctx.attr.architectures)
     args.add("-ccbin", toolchain.compiler_executable)
     args.add_all(ctx.attr.copts)
     args.add_all(compilation.defines, before_each = "-D")
@@ -38,10 +50,14 @@ def _cuda_objects_impl(ctx):
         ctx.actions.run(
             executable = NVCC,
             arguments = [args, "-I.", "-c", src.path, "-o", obj.path],
+            # A header that is no input, directly or of a dependency, is not
+            # there in the sandbox.
             inputs = depset([src] + ctx.files.hdrs, transitive = [compilation.headers, toolchain.all_files]),
             outputs = [obj],
+            # The compiler is outside the tree: another version of it at the
+            # same path is another action.
+            env = {"CPFEED_NVCC_VERSION": NVCC_VERSION, "PATH": "/usr/bin:/bin"},
             mnemonic = "CudaCompile",
-            use_default_shell_env = True,
         )
         objects.append(obj)
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
@@ -55,7 +71,10 @@ def _cuda_objects_impl(ctx):
         ),
         linking_contexts = [deps.linking_context],
     )
-    return [CcInfo(linking_context = linking)]
+    return [
+        CcInfo(linking_context = linking),
+        DefaultInfo(files = depset(objects)),
+    ]
 
 _cuda_objects = rule(
     implementation = _cuda_objects_impl,
@@ -64,6 +83,7 @@ _cuda_objects = rule(
         "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),
+        "architectures": attr.string_list(),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
@@ -76,6 +96,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], copts = [], visibility = None
         name = name + "_objects",
         srcs = srcs,
         hdrs = hdrs,
+        architectures = _ARCHITECTURES,
         copts = copts,
         target_compatible_with = CUDA_ONLY,
         deps = deps + ["@cuda//:runtime"],

@@ -4,13 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/shard/scatter.h"
 #include "core/shard/shard_executor.h"
 #include "core/shard/source_order.h"
 #include "core/shard/source_runs.h"
+#include "core/shard/step_shards.h"
 #include "core/thd/label_count.h"
 
 namespace cpfeed {
@@ -222,87 +221,26 @@ std::vector<Tensor> Cut(const ChunkContext& context, const ThdTensor& tensor) {
   return cuts;
 }
 
-absl::Status CheckPlan(const ThdChunk& chunk, const ShardPlan& plan,
-                       size_t chunk_number) {
-  if (plan.lengths.real == chunk.lengths.real &&
-      plan.lengths.padded == chunk.lengths.padded &&
-      plan.ranks.size() == static_cast<size_t>(plan.cp_size)) {
-    return absl::OkStatus();
-  }
-  return InvalidArgument(
-      kShapeMismatch,
-      absl::StrCat("plan of chunk ", chunk_number, " is of other lengths"));
-}
-
 class CpuShardExecutor final : public ShardExecutor {
  public:
   absl::StatusOr<std::vector<StepShard>> Execute(
       const ThdBatch& batch,
       const std::vector<std::shared_ptr<const ShardPlan>>& plans)
       const override {
-    if (plans.empty() || plans.size() != batch.chunks.size()) {
-      return InvalidArgument(kShapeMismatch,
-                             absl::StrCat(plans.size(), " plans for ",
-                                          batch.chunks.size(), " chunks"));
-    }
-    const int cp_size = plans[0]->cp_size;
-    std::vector<StepShard> shards(cp_size);
-    for (StepShard& shard : shards) {
-      shard.chunks.reserve(plans.size());
-    }
+    CF_ASSIGN_OR_RETURN(std::vector<StepShard> shards,
+                        StepShardsWithoutTensors(batch, plans));
     for (size_t i = 0; i < plans.size(); ++i) {
-      CF_RETURN_IF_ERROR(CheckPlan(batch.chunks[i], *plans[i], i));
-      if (plans[i]->cp_size != cp_size) {
-        return InvalidArgument(
-            kTopologyMismatch,
-            absl::StrCat("plan of chunk ", i, " is for ", plans[i]->cp_size,
-                         " ranks; must be ", cp_size));
+      const ChunkContext context =
+          MakeContext(batch, batch.chunks[i], *plans[i]);
+      for (const ThdTensor& tensor : batch.tensors) {
+        std::vector<Tensor> cuts = Cut(context, tensor);
+        for (size_t rank = 0; rank < shards.size(); ++rank) {
+          AddTensor(tensor, std::move(cuts[rank]), shards[rank].chunks[i]);
+        }
       }
-      CutChunk(batch, batch.chunks[i], plans[i], shards);
     }
     CountLabelsOfStep(shards);
     return shards;
-  }
-
- private:
-  static void CutChunk(const ThdBatch& batch, const ThdChunk& chunk,
-                       const std::shared_ptr<const ShardPlan>& plan,
-                       std::vector<StepShard>& shards) {
-    const auto shared_chunk = std::make_shared<const ThdChunk>(chunk);
-    for (int rank = 0; rank < plan->cp_size; ++rank) {
-      shards[rank].chunks.push_back(
-          {.cp_rank = rank,
-           .plan = plan,
-           .chunk = shared_chunk,
-           .local = ComputeLocalCuSeqlens(*plan, rank),
-           .num_tokens = plan->ranks[rank].num_tokens});
-    }
-    const ChunkContext context = MakeContext(batch, chunk, *plan);
-    for (const ThdTensor& tensor : batch.tensors) {
-      std::vector<Tensor> cuts = Cut(context, tensor);
-      for (int rank = 0; rank < plan->cp_size; ++rank) {
-        Shard& shard = shards[rank].chunks.back();
-        if (tensor.fill == PadFill::kIgnoreLabel) {
-          shard.num_label_tokens = CountLabelTokens(cuts[rank]);
-        }
-        shard.tensors.push_back(
-            {.name = tensor.name,
-             .tensor = std::move(cuts[rank]),
-             .token_axis = static_cast<int>(tensor.outer.size())});
-      }
-    }
-  }
-
-  static void CountLabelsOfStep(std::vector<StepShard>& shards) {
-    int64_t num_label_tokens = 0;
-    for (const StepShard& shard : shards) {
-      for (const Shard& chunk : shard.chunks) {
-        num_label_tokens += chunk.num_label_tokens;
-      }
-    }
-    for (StepShard& shard : shards) {
-      shard.num_label_tokens_global = num_label_tokens;
-    }
   }
 };
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "core/shard/shard_executor.h"
 #include "core/tensor/tensor.h"
 #include "core/thd/thd_batch.h"
+#include "tests/core/shard/shard_cases.h"
 #include "tests/core/shard/shard_reference.h"
 #include "tests/testing/packed_batches.h"
 #include "tests/testing/random_batches.h"
@@ -30,17 +30,18 @@
 namespace cpfeed {
 namespace {
 
-using ::cpfeed::testing::BatchShape;
 using ::cpfeed::testing::CountingBatch;
 using ::cpfeed::testing::CountingTensor;
 using ::cpfeed::testing::Fragmented;
 using ::cpfeed::testing::HasReason;
 using ::cpfeed::testing::IsOk;
+using ::cpfeed::testing::NumRounds;
 using ::cpfeed::testing::PaddedStream;
+using ::cpfeed::testing::PrepareRandom;
 using ::cpfeed::testing::Ragged;
-using ::cpfeed::testing::RandomBatch;
 using ::cpfeed::testing::RandomTensor;
 using ::cpfeed::testing::ShardBytes;
+using ::cpfeed::testing::ShardCase;
 using ::cpfeed::testing::SourceOfStream;
 using ::cpfeed::testing::StatusIs;
 using ::cpfeed::testing::Stream;
@@ -106,53 +107,17 @@ void CheckChunk(const PreparedBatch& batch, size_t c,
   }
 }
 
-using LayoutAndSize = std::tuple<Layout, int>;
-
-class CpuShardExecutorTest : public ::testing::TestWithParam<LayoutAndSize> {
- protected:
-  LayoutSpec spec() const {
-    return {.layout = std::get<0>(GetParam()),
-            .stripe_width = 3,
-            .chunk_size = 8,
-            .keep_padding = true,
-            .token_multiple = 3};
-  }
-  int cp_size() const { return std::get<1>(GetParam()); }
-  // A pack of PTRR has at least 128 tokens a rank.
-  int num_rounds() const { return spec().layout == Layout::kPtrr ? 2 : 12; }
-
-  // Random options, and a batch that the layout takes with them.
-  absl::StatusOr<PreparedBatch> Prepare(std::mt19937_64& random) {
-    BatchOptions options{
-        .num_chunks = static_cast<int64_t>(random() % 3 + 1),
-        .padding_token_id = static_cast<int64_t>(random() % 1000),
-        .auto_fill = random() % 2 == 0,
-        .auto_pad = random() % 2 == 0};
-    BatchShape shape{.fill = options.auto_fill};
-    shape.num_rows =
-        options.num_chunks * static_cast<int64_t>(random() % 2 + 1);
-    const PadRule rule = PadRuleOf(spec(), cp_size());
-    if (!options.auto_pad) {
-      shape.width_multiple = rule.multiple;
-      if (rule.scope == PadRule::Scope::kSlot) {
-        shape.slot_multiple = rule.multiple;
-        // What is filled would not divide.
-        shape.fill = false;
-      }
-    }
-    return PrepareBatch(RandomBatch(shape, random), options, spec(), cp_size());
-  }
-};
+class CpuShardExecutorTest : public ::testing::TestWithParam<ShardCase> {};
 
 TEST_P(CpuShardExecutorTest, ShardsAreRowsOfThePaddedStream) {
-  std::mt19937_64 random(cp_size());
-  for (int round = 0; round < num_rounds(); ++round) {
+  std::mt19937_64 random(GetParam().cp_size);
+  for (int round = 0; round < NumRounds(GetParam()); ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
-    const auto batch = Prepare(random);
+    const auto batch = PrepareRandom(GetParam(), random);
     ASSERT_THAT(batch, IsOk());
     const auto steps = Cut(*batch);
     ASSERT_THAT(steps, IsOk());
-    ASSERT_EQ(steps->size(), cp_size());
+    ASSERT_EQ(steps->size(), GetParam().cp_size);
     for (const StepShard& step : *steps) {
       ASSERT_EQ(step.chunks.size(), batch->thd.chunks.size());
       ASSERT_EQ(step.num_label_tokens_global,
@@ -167,9 +132,9 @@ TEST_P(CpuShardExecutorTest, ShardsAreRowsOfThePaddedStream) {
 
 // Property: scattering all ranks' rows by their source index gives the input.
 TEST_P(CpuShardExecutorTest, GatheringUndoesSharding) {
-  std::mt19937_64 random(100 + cp_size());
-  for (int round = 0; round < num_rounds(); ++round) {
-    const auto batch = Prepare(random);
+  std::mt19937_64 random(100 + GetParam().cp_size);
+  for (int round = 0; round < NumRounds(GetParam()); ++round) {
+    const auto batch = PrepareRandom(GetParam(), random);
     ASSERT_THAT(batch, IsOk());
     const auto steps = Cut(*batch);
     ASSERT_THAT(steps, IsOk());
@@ -190,20 +155,11 @@ TEST_P(CpuShardExecutorTest, GatheringUndoesSharding) {
   }
 }
 
-constexpr int kSizes[] = {1, 2,  3,  4,  5,  6,  7,  8,
-                          9, 10, 11, 12, 13, 14, 15, 16};
-
 INSTANTIATE_TEST_SUITE_P(
     All, CpuShardExecutorTest,
-    ::testing::Combine(::testing::Values(Layout::kContiguous,
-                                         Layout::kHeadTailPerRow,
-                                         Layout::kHeadTailPerSequence,
-                                         Layout::kStriped, Layout::kChunkGreedy,
-                                         Layout::kPtrr, Layout::kBalanced),
-                       ::testing::ValuesIn(kSizes)),
+    ::testing::ValuesIn(::cpfeed::testing::AllShardCases()),
     [](const auto& info) {
-      return absl::StrCat(LayoutName(std::get<0>(info.param)), "On",
-                          std::get<1>(info.param));
+      return ::cpfeed::testing::ShardCaseName(info.param);
     });
 
 PreparedBatch HeadTailOnTwo(const PackedBatch& batch,
