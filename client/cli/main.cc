@@ -40,6 +40,12 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit status: 0; 2 options or input are wrong, or refused; 1 other "
       "failures.\nEach sub-command explains itself: cpfeed shard --help");
+  app.set_config("--config", "",
+                 "TOML file of options, in a section for each sub-command: "
+                 "[feed], cp_size = 4")
+      ->type_name("FILE");
+  // Else a misspelt option would do nothing.
+  app.allow_config_extras(CLI::config_extras_mode::error);
   std::function<int()> run;
   RegisterShard(app, run, ShardThroughServer);
   RegisterPack(app, run);

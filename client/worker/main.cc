@@ -56,7 +56,13 @@ struct Flags {
 constexpr char kFooter[] =
     "A launcher such as torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and\n"
     "MASTER_PORT; without them the worker is a group of one rank. Its rank in\n"
-    "the world is its context-parallel rank.\n\n"
+    "the world is its context-parallel rank. GLOO_SOCKET_IFNAME names the\n"
+    "network interface.\n\n"
+    "A job of more groups than one sets CPFEED_MESH, such as dp=4,cp=8,tp=2,\n"
+    "outer to inner. Each dp rank reads the session {job}-dp{rank}, job being\n"
+    "CPFEED_JOB (train); the part of tp and all other dimensions is the\n"
+    "consumer. The {ordinal} in CPFEED_SERVER becomes that rank modulo\n"
+    "CPFEED_REPLICAS.\n\n"
     "Rank 0 prints a line for each step.\n\n"
     "Examples:\n"
     "  cpfeed_worker --session demo --steps 20\n"
@@ -67,6 +73,10 @@ constexpr char kFooter[] =
     "layout; 1 where something failed, such as the comparison.";
 
 void AddFlags(CLI::App& app, Flags& flags) {
+  app.set_config("--config", "",
+                 "TOML file of these options: exchange = \"planned\"")
+      ->type_name("FILE");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--job", flags.job, "What to run")
       ->check(CLI::IsMember({"attention"}))
       ->capture_default_str();
@@ -177,14 +187,14 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
   CF_ASSIGN_OR_RETURN(AttentionJobOptions options, JobOptions(flags));
   CF_ASSIGN_OR_RETURN(const auto exchange,
                       MakeKvExchange(flags.exchange, flags.exchange_options));
-  if (options.fault != Fault::kNone && environment.rank == 0 &&
+  if (options.fault != Fault::kNone && environment.cp_rank() == 0 &&
       flags.check.empty()) {
     return InvalidArgument(kBadOption,
                            "--inject is set without --check; nothing would "
                            "find the fault");
   }
   std::optional<ExpectedBatches> expected;
-  if (!flags.check.empty() && environment.rank == 0) {
+  if (!flags.check.empty() && environment.cp_rank() == 0) {
     CF_ASSIGN_OR_RETURN(expected, ExpectedBatches::Open(flags.check));
     options.expected = &*expected;
   }
@@ -199,18 +209,18 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
           channel, {.session = absl::StartsWith(flags.session, "sessions/")
                                    ? flags.session
                                    : absl::StrCat("sessions/", flags.session),
-                    .cp_rank = environment.rank,
+                    .cp_rank = environment.cp_rank(),
                     .consumer = flags.consumer,
-                    .cp_size = environment.world_size,
+                    .cp_size = environment.cp_size(),
                     .session_wait = timeout}));
-  if (environment.rank == 0 && !flags.json) {
+  if (environment.cp_rank() == 0 && !flags.json) {
     std::cout << StepReportHeadings() << std::endl;
   }
   CF_ASSIGN_OR_RETURN(
       const JobSummary summary,
       RunAttentionJob(options, *exchange, StepsOf(std::move(reader)), *group));
-  if (environment.rank == 0) {
-    PrintSummary(flags, summary, environment.world_size);
+  if (environment.cp_rank() == 0) {
+    PrintSummary(flags, summary, environment.cp_size());
   }
   return absl::OkStatus();
 }
@@ -231,11 +241,19 @@ int Main(int argc, char** argv) {
     return app.exit(error) == 0 ? kExitOk : kExitRefused;
   }
   if (run) return run();
-  const auto environment = ReadWorkerEnvironment(Getenv);
+  const auto environment = ReadWorkerEnvironment([&](const std::string& name) {
+    return name == "CPFEED_SERVER" ? flags.server : Getenv(name);
+  });
+  if (environment.ok() && environment->place) {
+    const JobPlace& place = *environment->place;
+    flags.server = place.server;
+    flags.consumer = place.consumer;
+    if (flags.session.empty()) flags.session = place.session;
+  }
   const absl::Status status =
       environment.ok() ? Run(flags, *environment) : environment.status();
   if (status.ok()) return kExitOk;
-  const int rank = environment.ok() ? environment->rank : 0;
+  const int rank = environment.ok() ? environment->cp_rank() : 0;
   if (flags.json && rank == 0) {
     std::cout << ErrorJson(status).dump() << std::endl;
   }

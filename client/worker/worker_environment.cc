@@ -1,7 +1,9 @@
 #include "client/worker/worker_environment.h"
 
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -28,6 +30,19 @@ absl::Status ReadNumber(const Environment& environment, const std::string& name,
                                ", ", most, "]"));
 }
 
+// Says that this rank has joined its group. The one that serves the store waits
+// until all have, as they need the store for it.
+absl::Status HaveJoined(RendezvousStore& store,
+                        const WorkerEnvironment& environment, bool hosts,
+                        absl::Duration timeout) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.world_size; ++rank) {
+    keys.push_back(absl::StrCat("joined.", environment.restart, ".", rank));
+  }
+  CF_RETURN_IF_ERROR(store.Set(keys[environment.rank], "1"));
+  return hosts ? store.Wait(keys, timeout) : absl::OkStatus();
+}
+
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || absl::StartsWith(host, "127.");
 }
@@ -50,30 +65,36 @@ absl::StatusOr<WorkerEnvironment> ReadWorkerEnvironment(
   read.interface_name = environment("GLOO_SOCKET_IFNAME").value_or("");
   read.agent_store =
       environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  CF_ASSIGN_OR_RETURN(read.place,
+                      ReadJobPlace(environment, read.rank, read.world_size));
   return read;
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(
     const WorkerEnvironment& environment, absl::Duration timeout) {
-  if (environment.world_size == 1) {
+  if (environment.cp_size() == 1) {
     return std::move(MakeLoopbackGroup(1, {.timeout = timeout})[0]);
   }
+  const bool hosts = environment.rank == 0 && !environment.agent_store;
   CF_ASSIGN_OR_RETURN(const auto store,
                       RendezvousStore::Open({.address = environment.master_addr,
                                              .port = environment.master_port,
-                                             .host = environment.rank == 0 &&
-                                                     !environment.agent_store,
+                                             .host = hosts,
                                              .timeout = timeout}));
-  GlooOptions options{
-      .rank = environment.rank,
-      .size = environment.world_size,
-      .comm = {.group_name = absl::StrCat("cp.", environment.restart),
-               .timeout = timeout},
-      .join_timeout = timeout,
-      .interface_name = environment.interface_name};
+  std::string name = absl::StrCat("cp.", environment.restart);
+  if (environment.place) absl::StrAppend(&name, ".", environment.place->group);
+  GlooOptions options{.rank = environment.cp_rank(),
+                      .size = environment.cp_size(),
+                      .comm = {.group_name = name, .timeout = timeout},
+                      .join_timeout = timeout,
+                      .interface_name = environment.interface_name};
   // All on one machine: its own name need not resolve.
   if (IsLoopback(environment.master_addr)) options.host_name = "127.0.0.1";
-  return JoinGlooGroup(store, options);
+  CF_ASSIGN_OR_RETURN(auto joined, JoinGlooGroup(store, options));
+  if (environment.cp_size() < environment.world_size) {
+    CF_RETURN_IF_ERROR(HaveJoined(*store, environment, hosts, timeout));
+  }
+  return joined;
 }
 
 }  // namespace cpfeed

@@ -3,20 +3,16 @@
 #ifndef CPFEED_CLIENT_WORKER_WORKER_ENVIRONMENT_H_
 #define CPFEED_CLIENT_WORKER_WORKER_ENVIRONMENT_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/worker/job_place.h"
 #include "core/comm/communicator.h"
 
 namespace cpfeed {
-
-// The value of an environment variable, if it is set.
-using Environment =
-    std::function<std::optional<std::string>(const std::string& name)>;
 
 struct WorkerEnvironment {
   int rank = 0;                           // RANK
@@ -28,18 +24,26 @@ struct WorkerEnvironment {
   bool agent_store = false;
   int restart = 0;             // TORCHELASTIC_RESTART_COUNT
   std::string interface_name;  // GLOO_SOCKET_IFNAME
+  // With CPFEED_MESH: where in the job's mesh this rank is.
+  std::optional<JobPlace> place;
+
+  // Within the context-parallel group; it is the world where there is no mesh.
+  int cp_rank() const { return place ? place->cp_rank : rank; }
+  int cp_size() const { return place ? place->cp_size : world_size; }
 };
 
 // Variables that are not set keep the defaults above: one rank.
 //
 // Errors:
-//   INVALID_ARGUMENT  A number is none or out of range; the message names the
-//                     variable.
+//   INVALID_ARGUMENT  A number is none or out of range, or the mesh does not
+//   fit;
+//                     the message names the variable.
 absl::StatusOr<WorkerEnvironment> ReadWorkerEnvironment(
     const Environment& environment);
 
-// Joins the group of all ranks: over Gloo, but for a single rank. Groups of
-// different restarts have different names.
+// Joins the context-parallel group: over Gloo, but for a single rank. Groups of
+// different restarts have different names. Where rank 0 serves the store, it
+// returns there when all ranks of the world have joined their groups.
 //
 // Errors: those of RendezvousStore::Open and JoinGlooGroup.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(

@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/comm/collectives.h"
+#include "core/comm/reduction.h"
 #include "core/comm/rendezvous_store.h"
+#include "core/tensor/dtype.h"
 #include "tests/testing/status_matchers.h"
 
 namespace cpfeed::testing {
@@ -90,6 +95,39 @@ TEST(WorkerEnvironmentTest, RanksMeetAtTheAgentsStore) {
     }
     for (std::thread& rank : ranks) rank.join();
   }
+}
+
+// Four ranks of dp=2,cp=2: each group sums the ranks of its own.
+TEST(WorkerEnvironmentTest, GroupsOfAMeshAreApart) {
+  const auto store =
+      RendezvousStore::Open({.host = true, .timeout = absl::Seconds(60)});
+  ASSERT_THAT(store, IsOk());
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const auto environment = ReadWorkerEnvironment(
+          Of({{"RANK", absl::StrCat(rank)},
+              {"WORLD_SIZE", "4"},
+              {"CPFEED_MESH", "dp=2,cp=2"},
+              {"MASTER_ADDR", "127.0.0.1"},
+              {"MASTER_PORT", absl::StrCat((*store)->port())},
+              {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
+      ASSERT_THAT(environment, IsOk());
+      EXPECT_EQ(environment->place->session,
+                absl::StrCat("train-dp", rank / 2));
+      auto group = JoinWorkers(*environment, absl::Seconds(60));
+      ASSERT_THAT(group, IsOk());
+      EXPECT_EQ((*group)->size(), 2);
+      EXPECT_EQ((*group)->rank(), rank % 2);
+      int64_t sum = rank;
+      EXPECT_THAT(
+          AllReduce(**group, DType::kInt64, ReduceOp::kSum,
+                    absl::MakeSpan(reinterpret_cast<std::byte*>(&sum), 8)),
+          IsOk());
+      EXPECT_EQ(sum, rank < 2 ? 0 + 1 : 2 + 3);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
 }
 
 }  // namespace
