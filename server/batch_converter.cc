@@ -7,8 +7,8 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
-#include "core/plan/shard_plan.h"
 #include "core/shard/prepare_batch.h"
+#include "server/step_plans.h"
 
 namespace cpfeed {
 namespace {
@@ -47,33 +47,15 @@ absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
   return steps;
 }
 
-// Pairs (query, key) of a causal mask: row i of a sequence sees i + 1 keys.
-double CausalArea(const Segment& segment) {
-  const auto begin = static_cast<double>(segment.begin);
-  const auto length = static_cast<double>(segment.length);
-  return length * begin + length * (length + 1) / 2;
-}
-
-double AreaImbalance(const ShardPlan& plan) {
-  double most = 0;
-  double sum = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    double area = 0;
-    for (const Segment& segment : rank.segments) area += CausalArea(segment);
-    most = std::max(most, area);
-    sum += area;
-  }
-  return sum == 0 ? 1 : most * plan.cp_size / sum;
-}
-
-BatchFacts FactsOf(const PreparedBatch& prepared) {
+BatchFacts FactsOf(const StepPlans& plans) {
   BatchFacts facts;
-  for (const auto& plan : prepared.plans) {
-    for (int64_t i = 0; i < plan->lengths.num_sequences(); ++i) {
-      facts.real_tokens += plan->lengths.real[i];
-      facts.padding_tokens += plan->lengths.padded[i] - plan->lengths.real[i];
+  for (const ChunkPlan& chunk : plans.chunks) {
+    for (int64_t i = 0; i < chunk.lengths.num_sequences(); ++i) {
+      facts.real_tokens += chunk.lengths.real[i];
+      facts.padding_tokens += chunk.lengths.padded[i] - chunk.lengths.real[i];
     }
-    facts.area_imbalance = std::max(facts.area_imbalance, AreaImbalance(*plan));
+    facts.area_imbalance =
+        std::max(facts.area_imbalance, chunk.metrics.area.imbalance());
   }
   return facts;
 }
@@ -101,8 +83,11 @@ absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
             wire_batch.batch, sharding.options, sharding.layout, cp_size,
             [&](int64_t bytes) { return charge_timed(payload.size() + bytes); },
             &backend.plans));
-    conversion.facts = FactsOf(prepared);
-    conversion.facts.planning = absl::Now() - begin - waited;
+    const absl::Duration planning = absl::Now() - begin - waited;
+    conversion.batch.plans =
+        std::make_shared<const StepPlans>(DescribePlans(prepared, cp_size));
+    conversion.facts = FactsOf(*conversion.batch.plans);
+    conversion.facts.planning = planning;
     CF_RETURN_IF_ERROR(
         charge(payload.size() + prepared.ShardBytes() + prepared.PlanBytes()));
     begin = absl::Now();

@@ -12,8 +12,8 @@ namespace cpfeed {
 struct BatchFacts {
   int64_t real_tokens = 0;
   int64_t padding_tokens = 0;
-  // Causal attention area of the busiest rank over the mean, of the plan whose
-  // ratio is largest; 1 is even.
+  // Attention area of the busiest rank over the mean, of the plan whose ratio
+  // is largest; 1 is even, or not measured (see StepPlans).
   double area_imbalance = 1;
   // Validation, conversion, planning and verification of the plans; without
   // waiting for memory.

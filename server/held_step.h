@@ -4,10 +4,12 @@
 #define CPFEED_SERVER_HELD_STEP_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/wire/shard_codec.h"
+#include "server/step_plans.h"
 
 namespace cpfeed {
 
@@ -17,6 +19,7 @@ struct ConvertedBatch {
   int64_t data_epoch = 0;
   std::string producer_state;
   std::vector<EncodedStep> ranks;  // [cp_size]
+  std::shared_ptr<const StepPlans> plans;
 };
 
 struct HeldStep {

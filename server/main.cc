@@ -72,6 +72,12 @@ ABSL_FLAG(int64_t, plan_cache_bytes, int64_t{64} << 20,
 ABSL_FLAG(int64_t, verify_max_segments, int64_t{1} << 22,
           "Plans of at most so many segments are verified by another code "
           "path before anything is cut by them. 0 verifies none.");
+ABSL_FLAG(int64_t, explain_history, 256,
+          "Steps of a session whose lengths and plans' figures are remembered "
+          "for ExplainStep.");
+ABSL_FLAG(int64_t, explain_history_bytes, int64_t{4} << 20,
+          "Bytes of a session that they may take; the newest step is always "
+          "remembered.");
 ABSL_FLAG(std::string, metrics_listen, "",
           "Numeric address and port of HTTP for Prometheus, which serves "
           "/metrics and nothing else; empty serves none. Example: "
@@ -137,6 +143,8 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   defaults.max_batch_bytes = absl::GetFlag(FLAGS_max_batch_bytes);
   defaults.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   defaults.max_step_skew = absl::GetFlag(FLAGS_max_step_skew);
+  defaults.history = {.max_steps = absl::GetFlag(FLAGS_explain_history),
+                      .max_bytes = absl::GetFlag(FLAGS_explain_history_bytes)};
   options.plans = {
       .max_bytes = absl::GetFlag(FLAGS_plan_cache_bytes),
       .max_verified_segments = absl::GetFlag(FLAGS_verify_max_segments)};

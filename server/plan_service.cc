@@ -1,6 +1,6 @@
 #include "server/plan_service.h"
 
-#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -8,11 +8,12 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/batch/packed_lengths.h"
-#include "core/plan/plan_bounds.h"
-#include "core/plan/plan_metrics.h"
 #include "core/plan/shard_plan.h"
 #include "core/wire/sharding_codec.h"
 #include "core/wire/status_codec.h"
+#include "server/plan_message.h"
+#include "server/step_history.h"
+#include "server/step_plans.h"
 #include "transport/grpc_status.h"
 
 namespace cpfeed {
@@ -59,58 +60,6 @@ absl::StatusOr<PackedLengths> LengthsOf(const v1::PlanBatchRequest& request) {
   return lengths;
 }
 
-void FillMetrics(const PlanMetrics& metrics, v1::LayoutPlan& proto) {
-  v1::PlanMetrics& all = *proto.mutable_metrics();
-  all.set_max_tokens(metrics.tokens.max);
-  all.set_mean_tokens(metrics.tokens.mean);
-  all.set_max_area(static_cast<double>(metrics.area.max));
-  all.set_mean_area(metrics.area.mean);
-  all.set_area_imbalance(metrics.area.imbalance());
-  all.set_padding_tokens(metrics.padding_tokens);
-  all.set_max_kv_rows_received(metrics.kv_rows_received.max);
-  all.set_mean_kv_rows_received(metrics.kv_rows_received.mean);
-  all.set_max_tiles(metrics.tiles.max);
-  all.set_mean_tiles(metrics.tiles.mean);
-  all.set_max_slices(metrics.slices.max);
-  all.set_unsharded_tiles(metrics.unsharded_tiles);
-  all.set_max_kv_rows_sent(metrics.kv_rows_sent.max);
-  all.set_max_kv_rows_sent_once(metrics.kv_rows_sent_once.max);
-  all.set_cost_imbalance(metrics.cost.imbalance());
-  for (size_t rank = 0; rank < metrics.ranks.size(); ++rank) {
-    const RankMetrics& one = metrics.ranks[rank];
-    v1::RankPlan& plan = *proto.add_ranks();
-    plan.set_cp_rank(static_cast<int>(rank));
-    plan.set_num_tokens(one.num_tokens);
-    plan.set_area(static_cast<double>(one.area));
-    plan.set_tiles(one.tiles);
-    plan.set_kv_rows_received(one.kv_rows_received);
-    plan.set_kv_rows_sent(one.kv_rows_sent);
-    all.set_max_kv_fan_out(std::max(all.max_kv_fan_out(), one.kv_fan_out));
-  }
-}
-
-void FillBounds(const PlanBounds& bounds, v1::PlanBounds& proto) {
-  proto.set_max_tokens(bounds.max_tokens);
-  proto.set_area_imbalance(bounds.area_imbalance);
-  proto.set_mean_kv_rows_received(bounds.mean_kv_rows);
-  proto.set_mean_kv_rows_received_band(bounds.mean_kv_band);
-  proto.set_max_kv_rows_received(bounds.max_kv_rows);
-  proto.set_max_tiles(bounds.max_tiles);
-  proto.set_max_slices(bounds.max_slices);
-}
-
-void FillSegments(const ShardPlan& plan, v1::LayoutPlan& proto) {
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    auto& segments =
-        *proto.mutable_ranks(static_cast<int>(rank))->mutable_segments();
-    for (const Segment& segment : plan.ranks[rank].segments) {
-      segments.Add(segment.sequence);
-      segments.Add(segment.begin);
-      segments.Add(segment.length);
-    }
-  }
-}
-
 absl::Status PlanOne(const PackedLengths& lengths,
                      const v1::PlanBatchRequest& request,
                      const v1::ShardingSpec& spec, v1::LayoutPlan& proto) {
@@ -119,12 +68,7 @@ absl::Status PlanOne(const PackedLengths& lengths,
   CF_ASSIGN_OR_RETURN(const ShardPlan plan,
                       PlanShards(lengths, ResolveLayout(sharding.layout, true),
                                  request.cp_size()));
-  *proto.mutable_sharding() = ShardingToProto(plan.spec);
-  proto.set_plan_digest(plan.digest);
-  FillMetrics(ComputePlanMetrics(plan), proto);
-  FillBounds(ComputePlanBounds(plan.lengths, plan.cp_size, plan.spec.mask),
-             *proto.mutable_bounds());
-  if (request.include_segments()) FillSegments(plan, proto);
+  proto = PlanToProto(plan, request.include_segments());
   return absl::OkStatus();
 }
 
@@ -154,7 +98,79 @@ absl::Status PlanAll(const v1::PlanBatchRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status NoSuchStep(const SessionHost& host, int64_t step) {
+  const std::shared_ptr<const StepRecord> newest = host.NewestRecord();
+  if (newest == nullptr) {
+    return MakeError(absl::StatusCode::kNotFound, kCursorMismatch,
+                     "no step is published since the session was made, or "
+                     "went to a cursor");
+  }
+  if (step > newest->step) {
+    return MakeError(
+        absl::StatusCode::kNotFound, kCursorMismatch,
+        absl::StrCat("step ", step, " is not published; the last one is ",
+                     newest->step));
+  }
+  return MakeError(
+      absl::StatusCode::kOutOfRange, kCursorExpired,
+      absl::StrCat("step ", step, " is not remembered; the last one is ",
+                   newest->step));
+}
+
+absl::Status ExplainChunk(const ChunkPlan& chunk, int cp_size,
+                          const v1::ExplainStepRequest& request,
+                          v1::ChunkExplanation& proto) {
+  CF_ASSIGN_OR_RETURN(const ShardPlan plan,
+                      PlanShards(chunk.lengths, chunk.layout, cp_size));
+  CF_CHECK(plan.digest == chunk.digest);
+  *proto.mutable_plan() = PlanToProto(plan, request.include_segments());
+  if (!request.include_lengths()) return absl::OkStatus();
+  const PackedLengths& lengths = chunk.lengths;
+  *proto.mutable_seq_lens() = {lengths.real.begin(), lengths.real.end()};
+  *proto.mutable_seq_lens_padded() = {lengths.padded.begin(),
+                                      lengths.padded.end()};
+  for (int64_t row = 0; row < lengths.num_rows(); ++row) {
+    proto.add_sequences_per_row(lengths.row_splits[row + 1] -
+                                lengths.row_splits[row]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Explain(const SessionHost& host,
+                     const v1::ExplainStepRequest& request,
+                     v1::ExplainStepResponse& response) {
+  const std::shared_ptr<const StepRecord> record =
+      request.has_step() ? host.FindRecord(request.step())
+                         : host.NewestRecord();
+  if (record == nullptr) return NoSuchStep(host, request.step());
+  response.set_step(record->step);
+  response.set_producer(record->producer);
+  response.set_sequence(record->sequence);
+  response.set_batch_id(record->batch_id);
+  response.set_data_epoch(record->data_epoch);
+  response.set_held(host.FindStep(record->step) != nullptr);
+  if (record->plans == nullptr) return absl::OkStatus();
+  response.set_cp_size(record->plans->cp_size);
+  for (const ChunkPlan& chunk : record->plans->chunks) {
+    CF_RETURN_IF_ERROR(ExplainChunk(chunk, record->plans->cp_size, request,
+                                    *response.add_chunks()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+grpc::Status PlanServiceImpl::ExplainStep(grpc::ServerContext* context,
+                                          const v1::ExplainStepRequest* request,
+                                          v1::ExplainStepResponse* response) {
+  const auto caller = CallerOf(authenticator_, *context);
+  if (!caller.ok()) return ToGrpcStatus(caller.status());
+  const auto host = registry_.Find(request->session(), *caller);
+  if (!host.ok()) return ToGrpcStatus(host.status());
+  const auto lease = plans_.Take(caller->name(), caller->quota().plans);
+  if (!lease.ok()) return ToGrpcStatus(lease.status());
+  return ToGrpcStatus(Explain(**host, *request, *response));
+}
 
 grpc::Status PlanServiceImpl::PlanBatch(grpc::ServerContext* context,
                                         const v1::PlanBatchRequest* request,

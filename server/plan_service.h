@@ -1,4 +1,4 @@
-// PlanService: dry runs.
+// PlanService: dry runs, and what became of steps.
 
 #ifndef CPFEED_SERVER_PLAN_SERVICE_H_
 #define CPFEED_SERVER_PLAN_SERVICE_H_
@@ -9,20 +9,26 @@
 #include "cpfeed/v1/plan.grpc.pb.h"
 #include "server/auth/authenticator.h"
 #include "server/auth/use_counter.h"
+#include "server/session_registry.h"
 
 namespace cpfeed {
 
 class PlanServiceImpl final : public v1::PlanService::Service {
  public:
   // `authenticator` may be null: nobody is asked.
-  explicit PlanServiceImpl(Authenticator* authenticator)
-      : authenticator_(authenticator) {}
+  PlanServiceImpl(const SessionRegistry& registry, Authenticator* authenticator)
+      : registry_(registry), authenticator_(authenticator) {}
 
   grpc::Status PlanBatch(grpc::ServerContext* context,
                          const v1::PlanBatchRequest* request,
                          v1::PlanBatchResponse* response) override;
 
+  grpc::Status ExplainStep(grpc::ServerContext* context,
+                           const v1::ExplainStepRequest* request,
+                           v1::ExplainStepResponse* response) override;
+
  private:
+  const SessionRegistry& registry_;
   Authenticator* const authenticator_;
   UseCounter plans_{"plans under way"};
 };

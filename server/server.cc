@@ -73,7 +73,7 @@ Server::Server(ServerOptions options,
       session_service_(registry_, authenticator_.get()),
       ingest_service_(registry_, Backend(), metrics_, authenticator_.get()),
       shard_service_(registry_, authenticator_.get()),
-      plan_service_(authenticator_.get()),
+      plan_service_(registry_, authenticator_.get()),
       admin_service_(registry_, metrics_, authenticator_.get(),
                      MakeAdminHooks()) {}
 

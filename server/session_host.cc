@@ -14,7 +14,8 @@ namespace cpfeed {
 SessionHost::SessionHost(SessionSpec spec)
     : spec_(std::move(spec)),
       create_time_(absl::Now()),
-      session_(spec_.config) {
+      session_(spec_.config),
+      history_(spec_.history) {
   for (const std::string& id : spec_.config.producers) {
     v1::ProducerCursor cursor;
     cursor.set_producer(id);
@@ -148,6 +149,12 @@ void SessionHost::HoldPublished(const std::vector<PublishedStep>& published) {
                                             .sequence = step.sequence,
                                             .batch = std::move(node.mapped())});
     held->cursor = MakeCursor(step.step);
+    history_.Add({.step = step.step,
+                  .producer = held->producer,
+                  .sequence = step.sequence,
+                  .batch_id = held->batch.batch_id,
+                  .data_epoch = held->batch.data_epoch,
+                  .plans = held->batch.plans});
     steps_[step.step] = std::move(held);
     const int64_t connection = session_.producers()[step.producer].connection;
     const auto found = connections_.find(connection);
@@ -226,6 +233,16 @@ std::shared_ptr<const HeldStep> SessionHost::FindStep(int64_t step) const {
   absl::MutexLock lock(&mu_);
   const auto found = steps_.find(step);
   return found == steps_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const StepRecord> SessionHost::FindRecord(int64_t step) const {
+  absl::MutexLock lock(&mu_);
+  return history_.Find(step);
+}
+
+std::shared_ptr<const StepRecord> SessionHost::NewestRecord() const {
+  absl::MutexLock lock(&mu_);
+  return history_.Newest();
 }
 
 void SessionHost::DropFreed() {

@@ -25,6 +25,7 @@
 #include "cpfeed/v1/session.pb.h"
 #include "server/held_step.h"
 #include "server/session_spec.h"
+#include "server/step_history.h"
 #include "server/wakeup.h"
 
 namespace cpfeed {
@@ -95,6 +96,11 @@ class SessionHost {
   // A held step; null where it is not published yet, or freed.
   std::shared_ptr<const HeldStep> FindStep(int64_t step) const;
 
+  // What a step was, also when it is freed; null where it is not known (any
+  // more).
+  std::shared_ptr<const StepRecord> FindRecord(int64_t step) const;
+  std::shared_ptr<const StepRecord> NewestRecord() const;
+
   // ---- The trainer ----
 
   absl::StatusOr<int64_t> Commit(const v1::Cursor& cursor);
@@ -159,6 +165,7 @@ class SessionHost {
       ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::shared_ptr<const HeldStep>> steps_
       ABSL_GUARDED_BY(mu_);
+  StepHistory history_ ABSL_GUARDED_BY(mu_);
   // What the cursor behind the newest step says of each producer.
   std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> drain_deadline_ ABSL_GUARDED_BY(mu_);

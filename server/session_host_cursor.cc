@@ -81,6 +81,7 @@ absl::Status SessionHost::Seek(const v1::Cursor& cursor) {
     cursors_.assign(cursor.producers().begin(), cursor.producers().end());
     steps_.clear();
     waiting_.clear();
+    history_.ForgetFrom(cursor.step() + 1);
   }
   DropFreed();
   for (const auto& [number, connection] : connections_) {

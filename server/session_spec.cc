@@ -188,6 +188,7 @@ absl::StatusOr<SessionSpec> MakeSessionSpec(
   CF_RETURN_IF_ERROR(CheckHeads(spec.session.topology()));
   CF_ASSIGN_OR_RETURN(spec.sharding,
                       ShardingFromProto(spec.session.sharding()));
+  spec.history = defaults.history;
   spec.max_message_bytes = spec.session.limits().max_message_bytes();
   const std::string bytes = SerializeDeterministic(spec.session);
   spec.digest = Digest(bytes.data(), static_cast<int64_t>(bytes.size()));

@@ -10,6 +10,7 @@
 #include "core/session/session_config.h"
 #include "core/wire/sharding_codec.h"
 #include "cpfeed/v1/session.pb.h"
+#include "server/step_history.h"
 
 namespace cpfeed {
 
@@ -21,6 +22,7 @@ struct SessionDefaults {
   int64_t max_message_bytes = int64_t{1} << 20;
   int32_t max_step_skew = 8;
   int32_t max_uncommitted_steps = 2;
+  HistoryOptions history;
 };
 
 struct SessionSpec {
@@ -29,6 +31,7 @@ struct SessionSpec {
   SessionConfig config;
   Sharding sharding;
   int64_t max_message_bytes = 0;
+  HistoryOptions history;
   uint64_t digest = 0;  // Equal specs have equal digests.
 };
 

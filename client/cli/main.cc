@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/cli/command_status.h"
+#include "client/cli/explain_command.h"
 #include "client/cli/feed_command.h"
 #include "client/cli/inspect_command.h"
 #include "client/cli/pack_command.h"
@@ -51,6 +52,7 @@ int Main(int argc, char** argv) {
   RegisterPack(app, run);
   RegisterFeed(app, run);
   RegisterPlan(app, run);
+  RegisterExplain(app, run);
   RegisterInspect(app, run);
   try {
     app.parse(argc, argv);

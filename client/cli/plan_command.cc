@@ -13,6 +13,7 @@
 #include "client/cli/json_values.h"
 #include "client/cli/lengths_file.h"
 #include "client/cli/plan_flags.h"
+#include "client/cli/plan_page.h"
 #include "client/cli/plan_report.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -21,8 +22,6 @@
 #include "core/plan/check_lengths.h"
 #include "core/plan/layout.h"
 #include "core/plan/layout_spec.h"
-#include "core/plan/plan_bounds.h"
-#include "core/plan/plan_metrics.h"
 #include "core/plan/plan_verifier.h"
 #include "core/plan/shard_plan.h"
 #include "core/plan/transfer_table.h"
@@ -99,12 +98,7 @@ absl::Status FillReport(PackedLengths lengths, const PlanOptions& options,
     CF_RETURN_IF_ERROR(VerifyPlan(report.plan));
     report.verified = true;
   }
-  report.metrics = ComputePlanMetrics(report.plan);
-  report.bounds = ComputePlanBounds(lengths, cp_size, report.spec.mask);
-  for (int rank = 0; rank < cp_size; ++rank) {
-    report.kv_peers.push_back(
-        static_cast<int64_t>(transfers.ReceivedBy(rank).size()));
-  }
+  MeasurePlan(transfers, report);
   return absl::OkStatus();
 }
 
@@ -185,6 +179,13 @@ int RunPlan(const PlanOptions& options, std::ostream& out) {
   if (reports->size() == 1 && !reports->front().status.ok()) {
     return PrintError(options, reports->front().status, out);
   }
+  if (!options.html.empty()) {
+    const std::string page =
+        PlanPage(absl::StrCat("cpfeed plan on ", options.cp_size, " ranks"),
+                 *lengths, *reports);
+    const absl::Status written = WritePage(options.html, page);
+    if (!written.ok()) return PrintError(options, written, out);
+  }
   if (options.json) {
     PrintJson(options, *reports, out);
   } else {
@@ -245,12 +246,18 @@ void RegisterPlan(CLI::App& app, std::function<int()>& run) {
   plan->add_flag("--verify", options->verify,
                  "Check each plan by another code path");
   plan->add_flag("--segments", options->segments, "Print each rank's segments");
+  plan->add_option("--html", options->html,
+                   "Also write a page with pictures: who holds what, and bars "
+                   "beside what is possible")
+      ->type_name("FILE");
   plan->add_flag("--json", options->json, "Print JSON");
   plan->footer(
       "Examples:\n"
       "  printf '8\\n4\\n' | cpfeed plan --lengths - --cp_size 2 --segments\n"
       "  cpfeed plan --lengths lengths.json --cp_size 8 --auto_pad \\\n"
       "      --layout head_tail_per_sequence,ptrr,chunk_greedy --verify\n"
+      "  cpfeed plan --lengths lengths.json --cp_size 8 \\\n"
+      "      --layout balanced,ptrr --auto_pad --html plan.html\n"
       "Exit status: 0; 2 where options or lengths are wrong or every layout\n"
       "refuses them; 1 where something failed.");
   plan->callback([&run, options] {

@@ -33,6 +33,7 @@ struct PlanOptions {
   int64_t dtype_bytes = 2;
   bool verify = false;    // Check each plan by another code path.
   bool segments = false;  // Print each rank's segments.
+  std::string html;       // Write a page with pictures there.
   bool json = false;
 };
 

@@ -10,7 +10,6 @@
 #include "client/cli/text_table.h"
 #include "core/base/error.h"
 #include "core/plan/layout.h"
-#include "core/plan/rank_plan.h"
 
 namespace cpfeed {
 namespace {
@@ -80,6 +79,17 @@ std::string Refusal(const absl::Status& status) {
 }
 
 }  // namespace
+
+void MeasurePlan(const TransferTable& transfers, PlanReport& report) {
+  const ShardPlan& plan = report.plan;
+  report.metrics = ComputePlanMetrics(plan);
+  report.bounds =
+      ComputePlanBounds(plan.lengths, plan.cp_size, report.spec.mask);
+  for (int rank = 0; rank < plan.cp_size; ++rank) {
+    report.kv_peers.push_back(
+        static_cast<int64_t>(transfers.ReceivedBy(rank).size()));
+  }
+}
 
 Json PlanReportJson(const PlanReport& report, bool with_segments) {
   Json json = {{"layout", std::string(LayoutName(report.spec.layout))}};
@@ -169,15 +179,19 @@ std::string RankTable(const PlanReport& report) {
   return table.ToString();
 }
 
+std::string RankLine(int rank, const RankPlan& plan) {
+  std::string text = absl::StrCat("rank ", rank, ":");
+  for (const Segment& segment : plan.segments) {
+    absl::StrAppend(&text, " ", segment.sequence, "[", segment.begin, ",",
+                    segment.begin + segment.length, ")");
+  }
+  return text + "\n";
+}
+
 std::string SegmentLines(const ShardPlan& plan) {
   std::string text;
   for (int rank = 0; rank < plan.cp_size; ++rank) {
-    absl::StrAppend(&text, "rank ", rank, ":");
-    for (const Segment& segment : plan.ranks[rank].segments) {
-      absl::StrAppend(&text, " ", segment.sequence, "[", segment.begin, ",",
-                      segment.begin + segment.length, ")");
-    }
-    absl::StrAppend(&text, "\n");
+    text += RankLine(rank, plan.ranks[rank]);
   }
   return text;
 }

@@ -13,7 +13,9 @@
 #include "core/plan/layout_spec.h"
 #include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
+#include "core/plan/rank_plan.h"
 #include "core/plan/shard_plan.h"
+#include "core/plan/transfer_table.h"
 
 namespace cpfeed {
 
@@ -30,6 +32,9 @@ struct PlanReport {
   std::optional<int64_t> kv_row_bytes;  // Of one token's keys and values.
 };
 
+// Fills in metrics, bounds and kv_peers of `report.plan`.
+void MeasurePlan(const TransferTable& transfers, PlanReport& report);
+
 // {"layout", "objective", "status", "digest", "plan_ms", "metrics", "bounds",
 // "ranks"}, each rank with
 // its figures and, where asked for, its segments. A refusal has "layout",
@@ -43,6 +48,9 @@ std::string LayoutTable(const std::vector<PlanReport>& reports);
 std::string RankTable(const PlanReport& report);
 
 // "rank 0: 0[0,2) 0[6,8) 1[0,1)": sequence and positions in its slot.
+std::string RankLine(int rank, const RankPlan& plan);
+
+// One line for each rank.
 std::string SegmentLines(const ShardPlan& plan);
 
 }  // namespace cpfeed

@@ -32,7 +32,7 @@ class MegatronStore : public DocumentStore {
  private:
   MegatronStore(std::unique_ptr<const MappedFile> idx,
                 std::unique_ptr<const MappedFile> bin, MegatronIndex index)
-      : idx_(std::move(idx)), bin_(std::move(bin)), index_(std::move(index)) {}
+      : idx_(std::move(idx)), bin_(std::move(bin)), index_(index) {}
 
   std::unique_ptr<const MappedFile> idx_, bin_;
   MegatronIndex index_;

@@ -20,6 +20,7 @@ constexpr Row kTable[] = {
     {"/cpfeed.v1.ShardService/StreamShards", kWorker},
     {"/cpfeed.v1.ShardService/GetShard", kWorker},
     {"/cpfeed.v1.PlanService/PlanBatch", kAnyRole},
+    {"/cpfeed.v1.PlanService/ExplainStep", kAnyRole},
     {"/cpfeed.v1.AdminService/GetServerInfo", kOperator},
     {"/cpfeed.v1.AdminService/GetStatistics", kOperator},
     {"/cpfeed.v1.AdminService/Drain", kOperator},

@@ -10,7 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/plan/plan_bounds.h"
+#include "core/plan/plan_metrics.h"
 #include "core/session/session.h"
+#include "server/step_plans.h"
 #include "server/version.h"
 
 namespace cpfeed {
@@ -81,6 +84,11 @@ void DeclareAll(Families& all) {
   all.Declare("cpfeed_step_skew",
               "Steps that the fastest consumer is ahead of the slowest.");
   all.Declare("cpfeed_step_skew_limit", "Its limit.");
+  all.Declare("cpfeed_newest_plan",
+              "Figures of the newest step's plan, as PlanBatch gives them.");
+  all.Declare("cpfeed_newest_plan_bound",
+              "What no plan of these lengths can be better than; 0 where "
+              "nothing is known.");
   all.Declare("cpfeed_consumer_ack_lag_steps",
               "Published steps that a consumer has not acknowledged.");
   all.Declare("cpfeed_producer_expected_sequence",
@@ -159,6 +167,39 @@ void AddStreams(const std::string& name, const Session& session, Sums& sums,
   }
 }
 
+// The worst of all chunks.
+void AddNewestPlan(const std::string& name, const StepPlans& plans,
+                   Families& all) {
+  std::map<std::string, std::pair<double, double>> figures;
+  const auto take = [&](const char* figure, double value, double bound) {
+    auto& [most, best] = figures[figure];
+    most = std::max(most, value);
+    best = std::max(best, bound);
+  };
+  for (const ChunkPlan& chunk : plans.chunks) {
+    const PlanMetrics& metrics = chunk.metrics;
+    const PlanBounds& bounds = chunk.bounds;
+    const auto number = [](int64_t value) {
+      return static_cast<double>(value);
+    };
+    take("max_tokens", number(metrics.tokens.max), number(bounds.max_tokens));
+    take("padding_tokens", number(metrics.padding_tokens), 0);
+    take("area_imbalance", metrics.area.imbalance(), bounds.area_imbalance);
+    take("max_tiles", number(metrics.tiles.max), bounds.max_tiles);
+    take("mean_kv_rows_received", metrics.kv_rows_received.mean,
+         std::max(bounds.mean_kv_rows, bounds.mean_kv_band));
+    take("max_kv_rows_received", number(metrics.kv_rows_received.max),
+         bounds.max_kv_rows);
+    take("max_kv_rows_sent", number(metrics.kv_rows_sent.max), 0);
+    take("max_slices", number(metrics.slices.max), number(bounds.max_slices));
+  }
+  for (const auto& [figure, values] : figures) {
+    const LabelList labels = {{"session", name}, {"figure", figure}};
+    all.Add("cpfeed_newest_plan", labels, values.first);
+    all.Add("cpfeed_newest_plan_bound", labels, values.second);
+  }
+}
+
 void AddLabelled(const std::string& name, const Session& session, Sums& sums,
                  Families& all) {
   const LabelList label = {{"session", name}};
@@ -209,10 +250,15 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
   int number = 0;
   for (const auto& host : registry_.All()) {
     const std::string name(absl::StripPrefix(host->spec().name, "sessions/"));
+    const bool labelled = number++ < max_labelled_;
     host->Read([&](const Session& session) {
       sums.Add(session);
-      if (number++ < max_labelled_) AddLabelled(name, session, sums, all);
+      if (labelled) AddLabelled(name, session, sums, all);
     });
+    const auto newest = host->NewestRecord();
+    if (labelled && newest != nullptr && newest->plans != nullptr) {
+      AddNewestPlan(name, *newest->plans, all);
+    }
   }
   AddSums(sums, all);
   const ServerGauges gauges = gauges_();

@@ -51,6 +51,9 @@ class MetricsTest(unittest.TestCase):
             'producer="default"}': 1,
             # Head and tail of each sequence: even but for rounding.
             "cpfeed_plan_imbalance_ratio_count": 1,
+            'cpfeed_newest_plan{session="one",figure="max_tokens"}': 8,
+            'cpfeed_newest_plan_bound{session="one",figure="max_tokens"}': 7,
+            'cpfeed_newest_plan{session="one",figure="padding_tokens"}': 2,
         }
         for name, value in expected.items():
             self.assertEqual(now.get(name), value, name)

@@ -34,6 +34,7 @@ ROLES = {
     "cpfeed.v1.ShardService/StreamShards": {"worker"},
     "cpfeed.v1.ShardService/GetShard": {"worker"},
     "cpfeed.v1.PlanService/PlanBatch": "all",
+    "cpfeed.v1.PlanService/ExplainStep": "all",
     "cpfeed.v1.AdminService/GetServerInfo": {"operator"},
     "cpfeed.v1.AdminService/GetStatistics": {"operator"},
     "cpfeed.v1.AdminService/Drain": {"operator"},
