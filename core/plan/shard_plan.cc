@@ -4,8 +4,10 @@
 #include <array>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/digest.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/plan/check_lengths.h"
 #include "core/plan/layout.h"
@@ -17,6 +19,8 @@ namespace cpfeed {
 namespace {
 
 constexpr int64_t kDigestFormat = 1;
+// 1.5 GiB of them.
+constexpr int64_t kMostSegments = int64_t{1} << 27;
 
 absl::Status Deal(const DealRequest& request, std::vector<RankPlan>& ranks) {
   if (request.cp_size > 1) {
@@ -24,6 +28,21 @@ absl::Status Deal(const DealRequest& request, std::vector<RankPlan>& ranks) {
   }
   StreamDealer(request.lengths, ranks).Give(0, request.total_tokens);
   return absl::OkStatus();
+}
+
+// BALANCED's bound is far above what it makes: some segments a rank, and one a
+// sequence.
+absl::Status CheckSegments(const PackedLengths& lengths, const LayoutSpec& spec,
+                           int cp_size) {
+  const int64_t segments = spec.layout == Layout::kBalanced || cp_size == 1
+                               ? lengths.num_sequences()
+                               : MaxSegments(lengths, spec, cp_size);
+  if (segments <= kMostSegments) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, kBatchTooLarge,
+      absl::StrCat("plan of ", lengths.num_sequences(), " sequences for ",
+                   cp_size, " ranks may have ", segments,
+                   " segments; must be at most ", kMostSegments));
 }
 
 void CountTokens(std::vector<RankPlan>& ranks) {
@@ -64,6 +83,7 @@ absl::StatusOr<ShardPlan> PlanShards(const PackedLengths& lengths,
   plan.spec.objective = ResolveObjective(plan.spec.objective, cp_size);
   CF_ASSIGN_OR_RETURN(const int64_t total_tokens, CheckLengths(lengths));
   CF_RETURN_IF_ERROR(CheckDivisible(lengths, plan.spec, cp_size));
+  CF_RETURN_IF_ERROR(CheckSegments(lengths, plan.spec, cp_size));
   plan.lengths = lengths;
   plan.ranks.resize(cp_size);
   CF_RETURN_IF_ERROR(Deal({.lengths = lengths,

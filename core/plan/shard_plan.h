@@ -43,6 +43,8 @@ struct ShardPlan {
 //                     (reason NOT_DIVISIBLE; the message names row, sequence,
 //                     value and multiple), or a token_multiple that makes 2^31
 //                     rows or more (BATCH_TOO_LARGE).
+//   RESOURCE_EXHAUSTED  BATCH_TOO_LARGE: the plan might have more than 2^27
+//                     segments; nothing is planned.
 absl::StatusOr<ShardPlan> PlanShards(const PackedLengths& lengths,
                                      const LayoutSpec& spec, int cp_size);
 

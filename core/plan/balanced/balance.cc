@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "core/plan/attention_work.h"
@@ -17,7 +18,8 @@ namespace {
 
 using Ranks = std::vector<std::vector<Slice>>;
 
-constexpr int64_t kManyIntervals = 4096;
+constexpr int64_t kManyIntervals = 1024;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // Ranks that are more rows over the bound are made anew, by windows.
 constexpr int64_t kMostSingleRows = 16;
 
@@ -122,8 +124,9 @@ class Balancer {
                           1000 * cp_size);
   }
 
-  bool IsAccepted(const RankPart& part) const {
+  bool IsAccepted(const RankPart& part, bool many) const {
     if (part.rows != 0) return false;
+    if (many && tile_) return std::abs(part.cost) <= mean_ / 100;
     if (!tile_) return std::abs(part.cost) <= mean_ / 2000 * 3;
     return part.cost <= mean_ / 100 * 15 && part.cost >= -mean_ / 100 * 3;
   }
@@ -134,16 +137,13 @@ class Balancer {
       while (!pool_.empty()) pool_.TakeAll(pool_.At(pool_.last() - 1), part);
       return;
     }
+    // Out of a thousand intervals a pair takes too long: a window is tried.
+    const bool many = pool_.last() - pool_.first() > kManyIntervals;
     const RankPart before = part;
     pool_.Mark();
     FillGreedily(pool_, mean_, part);
-    if (IsAccepted(part)) return;
-    // Out of thousands of intervals a pair takes too long. A window does as
-    // well, and tiles can be evened out later.
-    const bool many = pool_.last() - pool_.first() > kManyIntervals;
-    if (many && tile_ && part.rows == 0 && std::abs(part.cost) <= mean_ / 10) {
-      return;
-    }
+    if (IsAccepted(part, many)) return;
+    const int64_t missed = part.rows == 0 ? std::abs(part.cost) : kNever;
     pool_.Restore();
     part = before;
     if (!many) {
@@ -153,7 +153,11 @@ class Balancer {
       pool_.Restore();
       part = before;
     }
-    FillByWindow(pool_, part);
+    if (std::abs(CostByWindow(pool_, part) - part.cost) <= missed) {
+      FillByWindow(pool_, part);
+    } else {
+      FillGreedily(pool_, mean_, part);
+    }
   }
 
   absl::Span<const int64_t> rank_rows_;

@@ -145,6 +145,7 @@ void IntervalPool::Take(int32_t number, int64_t begin, int64_t end,
 void IntervalPool::TakePlaces(int64_t begin, int64_t end, RankPart& rank) {
   for (int64_t place = begin; place < end; ++place) {
     const Interval& interval = (*this)[place];
+    log_.push_back({.number = At(place), .before = interval});
     rank.slices.push_back(interval.slice);
     rank.rows -= interval.length();
     rank.cost -= interval.cost;
@@ -162,6 +163,16 @@ void IntervalPool::TakePlaces(int64_t begin, int64_t end, RankPart& rank) {
 }
 
 void IntervalPool::Restore() {
+  // One at a time moves all intervals behind it.
+  constexpr size_t kFew = 64;
+  if (log_.size() <= kFew) {
+    RestoreOneByOne();
+  } else {
+    RestoreAtOnce();
+  }
+}
+
+void IntervalPool::RestoreOneByOne() {
   for (; !log_.empty(); log_.pop_back()) {
     const auto& [number, before] = log_.back();
     Interval& now = intervals_[number];
@@ -176,6 +187,35 @@ void IntervalPool::Restore() {
     now = before;
     Insert(number);
   }
+}
+
+void IntervalPool::RestoreAtOnce() {
+  std::vector<int32_t> changed;
+  for (; !log_.empty(); log_.pop_back()) {
+    const auto& [number, before] = log_.back();
+    Interval& now = intervals_[number];
+    open_rows_ += before.length() - now.length();
+    open_cost_ += before.cost - now.cost;
+    now = before;
+    changed.push_back(number);
+  }
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  std::vector<int32_t> order;
+  order.reserve(order_.size());
+  for (int64_t place = first_; place < last(); ++place) {
+    const bool moved =
+        std::binary_search(changed.begin(), changed.end(), order_[place]);
+    if (!moved) order.push_back(order_[place]);
+  }
+  const auto lighter = [this](int32_t a, int32_t b) { return Lighter(a, b); };
+  std::sort(changed.begin(), changed.end(), lighter);
+  order_.resize(order.size() + changed.size());
+  std::merge(order.begin(), order.end(), changed.begin(), changed.end(),
+             order_.begin(), lighter);
+  if (sums_.size() <= order_.size()) sums_.resize(order_.size() + 1);
+  first_ = 0;
+  ResetSums();
 }
 
 }  // namespace cpfeed

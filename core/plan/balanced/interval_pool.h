@@ -81,7 +81,8 @@ class IntervalPool {
   // The rank takes the rows [begin, end) of an interval, which has them.
   void Take(int32_t number, int64_t begin, int64_t end, RankPart& rank);
   void TakeAll(int32_t number, RankPart& rank);
-  // All intervals at places [begin, end). Not to be restored.
+  // All intervals at places [begin, end), for the price of one that is not the
+  // first.
   void TakePlaces(int64_t begin, int64_t end, RankPart& rank);
 
   // Takes the lightest interval away, to be dealt by the caller.
@@ -102,6 +103,8 @@ class IntervalPool {
   void Erase(int64_t place);
   void Insert(int32_t number);
   void SetSlice(int32_t number, int64_t begin, int64_t end);
+  void RestoreOneByOne();
+  void RestoreAtOnce();
   void ResetSums();
   void SumNext();
 

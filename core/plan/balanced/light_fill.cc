@@ -85,6 +85,14 @@ class Filling {
   LightFill fill_;
 };
 
+// Whether the fill leaves the interval out: it has so many rows to go.
+bool Stays(const IntervalPool& pool, const FillTerms& terms, int64_t place,
+           int64_t rows) {
+  const int32_t number = pool.At(place);
+  return number == terms.own || number == terms.excluded ||
+         pool.interval(number).length() > rows;
+}
+
 }  // namespace
 
 void FindPlaces(const IntervalPool& pool, FillTerms& terms) {
@@ -100,17 +108,19 @@ LightFill FindLightFill(IntervalPool& pool, const FillTerms& terms,
 void TakeLightFill(IntervalPool& pool, const FillTerms& terms,
                    const LightFill& fill, RankPart& rank) {
   int64_t place = pool.first();
-  for (int64_t count = fill.stop - pool.first(); count > 0; --count) {
-    const int32_t number = pool.At(place);
-    const bool stays = number == terms.own || number == terms.excluded ||
-                       pool.interval(number).length() > rank.rows;
-    if (stays) {
-      ++place;
-      continue;
+  for (int64_t count = fill.stop - pool.first(); count > 0;) {
+    int64_t rows = rank.rows;
+    int64_t end = place;
+    while (end < place + count && !Stays(pool, terms, end, rows)) {
+      rows -= pool[end++].length();
     }
-    const int64_t first = pool.first();
-    pool.TakeAll(number, rank);
-    if (pool.first() != first) ++place;
+    count -= end - place;
+    const bool from_first = place == pool.first();
+    if (end > place) pool.TakePlaces(place, end, rank);
+    if (from_first) place = end;
+    if (count == 0) break;
+    ++place;  // One that stays.
+    --count;
   }
   if (fill.part == FillTerms::kNone) return;
   const Slice slice = pool.interval(fill.part).slice;

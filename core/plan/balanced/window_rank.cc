@@ -125,14 +125,8 @@ int64_t BestShift(const Window& window, int64_t reach, int64_t mean,
   return take_low ? low : high;
 }
 
-}  // namespace
-
-void FillByWindow(IntervalPool& pool, RankPart& rank) {
-  if (rank.rows == 0) return;
-  if (rank.rows == pool.open_rows()) {
-    while (!pool.empty()) pool.TakeAll(pool.At(pool.last() - 1), rank);
-    return;
-  }
+// The window whose cost comes nearest to rank.cost. The pool has more rows.
+Window FindWindow(const IntervalPool& pool, const RankPart& rank) {
   const int64_t mean = MulDiv(pool.open_cost(), rank.rows, pool.open_rows());
   Window window(pool, rank.rows);
   Window best = window;
@@ -141,8 +135,7 @@ void FillByWindow(IntervalPool& pool, RankPart& rank) {
     const int64_t reach = window.Reach();
     if (Cross(window.Cost(0), window.Cost(reach), mean)) {
       window.Move(BestShift(window, reach, mean, rank.cost));
-      best = window;
-      break;
+      return window;
     }
     window.Move(reach);
     moved += reach;
@@ -152,7 +145,23 @@ void FillByWindow(IntervalPool& pool, RankPart& rank) {
       best = window;
     }
   }
-  best.TakeFrom(pool, rank);
+  return best;
+}
+
+}  // namespace
+
+int64_t CostByWindow(const IntervalPool& pool, const RankPart& rank) {
+  if (rank.rows == pool.open_rows()) return pool.open_cost();
+  return rank.rows == 0 ? 0 : FindWindow(pool, rank).Cost(0);
+}
+
+void FillByWindow(IntervalPool& pool, RankPart& rank) {
+  if (rank.rows == 0) return;
+  if (rank.rows == pool.open_rows()) {
+    while (!pool.empty()) pool.TakeAll(pool.At(pool.last() - 1), rank);
+    return;
+  }
+  FindWindow(pool, rank).TakeFrom(pool, rank);
 }
 
 }  // namespace cpfeed

@@ -30,6 +30,9 @@ namespace cpfeed {
 // ones where that is possible. Linear in open intervals.
 void FillByWindow(IntervalPool& pool, RankPart& rank);
 
+// What it would take would cost so much.
+int64_t CostByWindow(const IntervalPool& pool, const RankPart& rank);
+
 }  // namespace cpfeed
 
 #endif  // CPFEED_CORE_PLAN_BALANCED_WINDOW_RANK_H_

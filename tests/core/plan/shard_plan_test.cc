@@ -231,6 +231,16 @@ TEST(PlanShardsTest, ChunkWithoutTokensIsLegal) {
 }
 
 // The digest is a contract between processes: these are its bytes.
+// 20,000 slots of 8192 tokens in 8192 chunks each: two gigabytes of segments.
+TEST(PlanShardsTest, EnormousPlansAreRefusedBeforeTheyAreMade) {
+  const auto plan = PlanShards(OneRow(std::vector<int64_t>(20'000, 8192)),
+                               {.layout = Layout::kHeadTailPerSequence}, 4096);
+  EXPECT_THAT(plan, StatusIs(absl::StatusCode::kResourceExhausted,
+                             HasSubstr("plan of 20000 sequences for 4096 ranks "
+                                       "may have")));
+  EXPECT_THAT(plan, HasReason(kBatchTooLarge));
+}
+
 TEST(PlanDigestTest, IsOverTheDocumentedNumbers) {
   const auto plan =
       Plan(OneRow({8, 3}, {8, 4}), Layout::kHeadTailPerSequence, 2);

@@ -134,5 +134,38 @@ TEST(IntervalPoolTest, SumsAndRestoringAgreeWithSlowOnes) {
   }
 }
 
+// Whole runs and parts of a thousand intervals, so that they come back at once.
+TEST(IntervalPoolTest, ManyThatWereTakenComeBack) {
+  std::mt19937 random(5);
+  std::vector<int64_t> real;
+  for (int i = 0; i < 1000; ++i) real.push_back(random() % 300);
+  const RowCost cost = AreaOf(real);
+  IntervalPool pool(real, cost);
+  for (int round = 0; round < 10; ++round) {
+    const std::vector<Slice> before = OpenSlices(pool);
+    const int64_t rows_before = pool.open_rows();
+    const int64_t cost_before = pool.open_cost();
+    RankPart rank{.rows = 1000000};
+    pool.Mark();
+    for (int i = 0; i < 40; ++i) {
+      const int64_t open = pool.last() - pool.first();
+      if (open == 0) break;
+      const int64_t place = pool.first() + (i % 4 == 0 ? 0 : random() % open);
+      const Slice slice = pool[place].slice;
+      pool.Take(pool.At(place), slice.begin, slice.end - random() % 2, rank);
+      const int64_t begin = std::clamp(place, pool.first(), pool.last());
+      pool.TakePlaces(begin, std::min<int64_t>(begin + 4, pool.last()), rank);
+    }
+    EXPECT_LT(pool.open_rows(), rows_before);
+    if (round % 3 == 2) continue;
+    pool.Restore();
+    EXPECT_EQ(OpenSlices(pool), before);
+    EXPECT_EQ(pool.open_rows(), rows_before);
+    EXPECT_EQ(pool.open_cost(), cost_before);
+    const IntervalPool::Sum first = pool.SumBefore(pool.first());
+    EXPECT_EQ(pool.SumBefore(pool.last()).rows - first.rows, rows_before);
+  }
+}
+
 }  // namespace
 }  // namespace cpfeed
