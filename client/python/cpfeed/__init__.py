@@ -17,6 +17,7 @@ from cpfeed.feeder import Feeder, Progress
 from cpfeed.mesh import Job, Mesh
 from cpfeed.producer import ProducerStream, Receipt
 from cpfeed.reader import EpochEnd, ShardReader, Tombstone
+from cpfeed.security import Security
 from cpfeed.server import LocalServer
 from cpfeed.sessions import Client, session_spec, sharding_spec
 from cpfeed.shards import ShardChunk, ShardPlan, Step
@@ -26,8 +27,8 @@ __all__ = [
     "BatchError", "BatchFormat", "BatchRejected", "CannotRewind",
     "ChecksumMismatch", "Client", "CpfeedError", "CursorError", "EncodedBatch",
     "EpochEnd", "Feeder", "Fenced", "Job", "LocalServer", "Mesh",
-    "ProducerStream", "Progress", "Receipt", "Rewound", "SequenceConflict",
-    "ServerError", "SessionExists", "SessionNotFound", "ShardChunk",
+    "ProducerStream", "Progress", "Receipt", "Rewound", "Security",
+    "SequenceConflict", "ServerError", "SessionExists", "SessionNotFound", "ShardChunk",
     "ShardPlan", "ShardReader", "Step", "Tombstone", "TopologyMismatch",
     "Unavailable", "UnshiftedLabelsWarning", "UsageError", "encode_batch",
     "session_spec", "sharding_spec", "__version__",

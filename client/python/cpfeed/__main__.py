@@ -9,6 +9,7 @@ import sys
 from cpfeed.doctor import Finding, Question, examine
 from cpfeed.errors import UsageError
 from cpfeed.mesh import Job
+from cpfeed.security import Security
 from cpfeed.version import __version__
 
 _EPILOG = """\
@@ -38,6 +39,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--consumers", type=int, default=0,
                         help="readers of each rank")
     doctor.add_argument("--layout", default="", help="that the job expects")
+    for name, text in (
+            ("tls_ca", "use TLS: PEM file with who signs the server's "
+                       "certificate"),
+            ("tls_cert", "PEM file with this client's certificate chain"),
+            ("tls_key", "PEM file with its key"),
+            ("token_file", "file with a bearer token; needs TLS")):
+        doctor.add_argument(f"--{name}", metavar="FILE", help=(
+            f"{text} (CPFEED_{name.upper()})"))
     doctor.add_argument("--timeout", type=float, default=5.0,
                         help="seconds for each call")
     doctor.add_argument("--json", action="store_true", help="print JSON")
@@ -61,8 +70,14 @@ def main() -> int:
             print(json.dumps([dataclasses.asdict(f) for f in findings])
                   if args.json else _line(findings[0]))
             return 1
+    security = Security.from_environment()
+    for name in ("tls_ca", "tls_cert", "tls_key", "token_file"):
+        if getattr(args, name) is not None:
+            security = dataclasses.replace(security,
+                                           **{name: getattr(args, name)})
     question = Question(args.server, args.session, args.cp_size,
-                        args.consumers, args.layout, job, args.timeout)
+                        args.consumers, args.layout, job, args.timeout,
+                        security)
     findings = []
     for finding in examine(question):
         findings.append(finding)

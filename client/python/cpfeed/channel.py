@@ -1,12 +1,15 @@
 """Channels with the settings that the server expects, and unary calls."""
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 
+from cpfeed import trace
 from cpfeed.errors import CpfeedError, Unavailable, error_from_rpc
+from cpfeed.security import Credentials, channel_credentials
 
 # Seconds that a unary call waits for the server.
 CALL_TIMEOUT = 20.0
@@ -30,13 +33,16 @@ _OPTIONS = (
 )
 
 
-def open_channel(
-        server: str,
-        credentials: grpc.ChannelCredentials | None = None) -> grpc.Channel:
-    """A channel to a server such as "127.0.0.1:8470". Connects when used."""
-    if credentials is None:
+def open_channel(server: str, credentials: Credentials = None) -> grpc.Channel:
+    """A channel to a server such as "127.0.0.1:8470". Connects when used.
+
+    Without `credentials` those of the environment are taken; Security() is a
+    channel without TLS whatever the environment says.
+    """
+    known = channel_credentials(credentials)
+    if known is None:
         return grpc.insecure_channel(server, options=_OPTIONS)
-    return grpc.secure_channel(server, credentials, options=_OPTIONS)
+    return grpc.secure_channel(server, known, options=_OPTIONS)
 
 
 def call(channel: grpc.Channel, method: str, request: Any, response: Any,
@@ -52,13 +58,20 @@ def call(channel: grpc.Channel, method: str, request: Any, response: Any,
         request_serializer=type(request).SerializeToString,
         response_deserializer=response.FromString)
     try:
-        return unary(request, timeout=timeout, wait_for_ready=True)
+        return unary(request, timeout=timeout, wait_for_ready=True,
+                     metadata=trace.metadata())
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
             raise Unavailable(
                 f"the server does not answer within {timeout:g} s",
                 code="UNAVAILABLE") from None
         raise error_from_rpc(error) from None
+
+
+def backoff(pause: float) -> float:
+    """A pause of about that length: clients of a server that comes back must
+    not all call at once."""
+    return pause * random.uniform(0.5, 1.0)
 
 
 def retry(attempt: Callable[[], Any], kinds: tuple[type[CpfeedError], ...],
@@ -72,5 +85,5 @@ def retry(attempt: Callable[[], Any], kinds: tuple[type[CpfeedError], ...],
         except kinds:
             if time.monotonic() + pause > deadline:
                 raise
-        time.sleep(pause)
-        pause = min(2 * pause, 0.5)
+        time.sleep(backoff(pause))
+        pause = min(2 * pause, 1.0)

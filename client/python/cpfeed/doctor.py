@@ -8,6 +8,7 @@ from typing import Any
 
 from cpfeed.errors import CpfeedError, SessionNotFound
 from cpfeed.mesh import Job
+from cpfeed.security import Security
 from cpfeed.sessions import Client
 from cpfeed.version import __version__
 
@@ -43,6 +44,7 @@ class Question:
       layout: what the job expects.
       job: checked as a whole; gives server, session and sizes.
       timeout: seconds for each call.
+      security: TLS and token; those of the environment by default.
     """
 
     server: str = ""
@@ -52,6 +54,8 @@ class Question:
     layout: str = ""
     job: Job | None = None
     timeout: float = 5.0
+    security: Security = dataclasses.field(
+        default_factory=Security.from_environment)
 
 
 def _versions() -> Finding:
@@ -150,7 +154,13 @@ def examine(question: Question) -> Iterator[Finding]:
         yield _names(question.session)
     if not question.server:
         return
-    with Client(question.server, timeout=question.timeout) as client:
+    try:
+        client = Client(question.server, timeout=question.timeout,
+                        credentials=question.security)
+    except CpfeedError as error:
+        yield Finding("tls", False, str(error))
+        return
+    with client:
         server = _checked("server", lambda: _server(client))
         yield server
         if not server.ok or not question.session:

@@ -3,16 +3,25 @@
 import collections
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import grpc
 
+from cpfeed import api
 from cpfeed.batches import BatchFormat, EncodedBatch, encode_batch
-from cpfeed.channel import open_channel, retry
+from cpfeed.channel import backoff, open_channel, retry
 from cpfeed.errors import CpfeedError, Rewound, SessionNotFound, Unavailable
 from cpfeed.producer import ProducerStream, Receipt
+from cpfeed.security import Credentials
+from cpfeed.sessions import Client
 from cpfeed.sources import BatchSource
+
+
+_FINISHED = api.enum_values("SessionState")["SESSION_STATE_FINISHED"]
+# Seconds between two looks at a session.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
 @dataclasses.dataclass
@@ -27,6 +36,7 @@ class Progress:
       epoch: pass over the data.
       rewinds: times that the session went back or the stream broke.
       num_steps: of the session, when all producers have finished; else -1.
+      wait_seconds: how long the session had no room for the next batch.
     """
 
     batches_sent: int = 0
@@ -36,6 +46,7 @@ class Progress:
     epoch: int = 0
     rewinds: int = 0
     num_steps: int = -1
+    wait_seconds: float = 0.0
 
 
 class Feeder:
@@ -56,8 +67,8 @@ class Feeder:
                  batch_id: Callable[[Mapping[str, Any]], str] | None = None,
                  on_progress: Callable[[Progress], None] | None = None,
                  session_wait: float = 30.0, reconnect_wait: float = 60.0,
-                 incarnation: int = 0,
-                 credentials: grpc.ChannelCredentials | None = None):
+                 incarnation: int = 0, stay: bool = False,
+                 credentials: Credentials = None):
         """Args:
           source: batches, or a DataLoader of them; see `encode_batch`.
           server: such as "127.0.0.1:8470".
@@ -70,7 +81,9 @@ class Feeder:
           session_wait: seconds to wait for the session to be made.
           reconnect_wait: seconds to wait for a server that went away.
           incarnation: fences older feeders; 0 takes the time.
-          credentials: of a server with TLS.
+          stay: return only when every rank has everything: until then a server
+            that starts anew can be fed again.
+          credentials: TLS and token; those of the environment by default.
         """
         self.progress = Progress()
         self._source = BatchSource(source, epochs)
@@ -83,6 +96,7 @@ class Feeder:
         self._session_wait = session_wait
         self._reconnect_wait = reconnect_wait
         self._incarnation = incarnation
+        self._stay = stay
         self._credentials = credentials
         # Sent and without receipt: sent again after a break.
         self._window: collections.deque[tuple[int, EncodedBatch]] = (
@@ -104,29 +118,53 @@ class Feeder:
           Fenced: a newer feeder of this producer is there.
           Unavailable: the server stayed away.
         """
+        while not self._closed and not self._feed_once():
+            self.progress.rewinds += 1
+        return self.progress
+
+    def _feed_once(self) -> bool:
+        """One stream; whether it was the last."""
+        # A new channel each time: certificates may have changed.
         channel = open_channel(self._server, self._credentials)
+        stream: ProducerStream | None = None
         try:
+            stream = self._stream = self._open(channel)
+            self._feed(stream)
+            return not self._stay or self._all_is_read()
+        except CpfeedError as error:
+            if self._closed:
+                return True
+            if stream is None:
+                if self.progress.num_steps >= 0:
+                    return True  # Nobody wants it again.
+                raise
+            if not isinstance(error, (Rewound, Unavailable)):
+                raise
+            return False
+        finally:
+            if stream is not None:
+                stream.close()
+                self.progress.wait_seconds += stream.wait_seconds
+            channel.close()
+
+    def _all_is_read(self) -> bool:
+        """Waits until the session has ended (True) or goes on (False)."""
+        pause = _FIRST_PAUSE
+        with Client(self._server, credentials=self._credentials) as client:
             while not self._closed:
                 try:
-                    stream = self._stream = self._open(channel)
-                except CpfeedError:
-                    if self._closed:
-                        break
-                    raise
-                try:
-                    self._feed(stream)
-                    break
-                except CpfeedError as error:
-                    if self._closed:
-                        break
-                    if not isinstance(error, (Rewound, Unavailable)):
-                        raise
-                    self.progress.rewinds += 1
-        finally:
-            if self._stream is not None:
-                self._stream.close()
-            channel.close()
-        return self.progress
+                    session = client.get_session(self._session)
+                except (SessionNotFound, Unavailable):
+                    return False
+                if session.state == _FINISHED:
+                    return True
+                mine, = (position for position in session.producer_positions
+                         if position.producer == self._producer)
+                if not mine.finished:
+                    return False
+                time.sleep(backoff(pause))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        return True
 
     def start(self) -> "Feeder":
         """run() on a thread of its own; see join()."""

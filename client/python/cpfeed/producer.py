@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from cpfeed import api, frames
+from cpfeed import api, frames, trace
 from cpfeed.batches import EncodedBatch
 from cpfeed.errors import (BatchError, CpfeedError, Unavailable,
                            error_from_rpc, rejection_from_receipt)
@@ -44,6 +44,7 @@ class ProducerStream:
         that; None if nothing.
       generation: of the session.
       max_batch_bytes: limit of a batch's payload.
+      wait_seconds: how long put() has waited for room so far.
     """
 
     def __init__(self, channel: grpc.Channel, session: str,
@@ -69,6 +70,7 @@ class ProducerStream:
         self._num_steps: int | None = None
         self._ended = False
         self._error: CpfeedError | None = None
+        self.wait_seconds = 0.0
         request = api.PutBatchesRequest()
         request.open.session = session_name(session)
         request.open.producer = producer
@@ -78,7 +80,8 @@ class ProducerStream:
         self._outbox.put(request.SerializeToString())
         self._call = channel.stream_stream(
             _METHOD, request_serializer=identity,
-            response_deserializer=identity)(iter(self._outbox))
+            response_deserializer=identity)(iter(self._outbox),
+                                            metadata=trace.metadata())
         self._read_opened()
         self._reader = threading.Thread(target=self._read, daemon=True,
                                         name="cpfeed-producer")
@@ -176,7 +179,9 @@ class ProducerStream:
         request = api.PutBatchesRequest()
         request.batch.CopyFrom(header)
         with self._outbox.changed:
+            begin = time.monotonic()
             self._wait(lambda: self._credit >= batch.nbytes)
+            self.wait_seconds += time.monotonic() - begin
             self._credit -= batch.nbytes
             self._sent[header.sequence] = header.batch_id
         self._send(request.SerializeToString())

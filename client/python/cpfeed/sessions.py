@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import grpc
-
 from cpfeed import api
 from cpfeed.channel import CALL_TIMEOUT, call, open_channel, retry
 from cpfeed.errors import SessionNotFound, UsageError
+from cpfeed.security import Credentials
 
 _SESSIONS = "/cpfeed.v1.SessionService/"
 
@@ -92,7 +91,7 @@ class Client:
     """Unary calls to one server. Thread-safe. A context manager."""
 
     def __init__(self, server: str, *,
-                 credentials: grpc.ChannelCredentials | None = None,
+                 credentials: Credentials = None,
                  timeout: float = CALL_TIMEOUT):
         """`server` such as "127.0.0.1:8470"; nothing connects yet."""
         self.server = server

@@ -130,6 +130,17 @@ def _unfit(what: str) -> CpfeedError:
     return CpfeedError(what, reason="PROTOCOL_ERROR")
 
 
+def content_digest(header: Any) -> int:
+    """What tells a step's content: plans and checksums of its tensors. A cursor
+    is no part of it."""
+    digest = xxhash.xxh3_64()
+    for chunk in header.chunks:
+        digest.update(chunk.plan_digest.to_bytes(8, "little"))
+        for spec in chunk.tensors:
+            digest.update(spec.checksum.to_bytes(8, "little"))
+    return digest.intdigest()
+
+
 class StepGather:
     """Takes the payload of a step as it comes, each tensor to a place of its
     own.

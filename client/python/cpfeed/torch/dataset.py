@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import grpc
 import torch
 import torch.distributed as dist
 
 from cpfeed.errors import (ChecksumMismatch, CursorError, Unavailable,
                            UsageError)
 from cpfeed.reader import EpochEnd, ShardReader
+from cpfeed.security import Credentials
 from cpfeed.sessions import Client
 from cpfeed.torch.batch import TensorBuffer, to_device
 from cpfeed.torch.prefetch import Prefetcher, ReadyStep
@@ -53,6 +53,10 @@ class ShardDataset(torch.utils.data.IterableDataset):
     batch_size=None and num_workers=0: it has a thread of its own that reads
     ahead, and workers would fence each other.
 
+    A connection that breaks is opened again. Where the server is a new one the
+    leader makes the session again, if it has `spec`, and no step is missed or
+    comes twice.
+
     `state_dict()` belongs into the checkpoint; when that is durable call
     `commit()`. After a restart every rank calls `load_state_dict`, and the
     session goes back when the dataset is iterated.
@@ -67,7 +71,7 @@ class ShardDataset(torch.utils.data.IterableDataset):
                  dp_group: dist.ProcessGroup | None = None,
                  credit_bytes: int = 256 << 20, session_wait: float = 30.0,
                  reconnect_wait: float = 60.0,
-                 credentials: grpc.ChannelCredentials | None = None):
+                 credentials: Credentials = None):
         """Args:
           server: such as "127.0.0.1:8470".
           session: its id.
@@ -75,7 +79,8 @@ class ShardDataset(torch.utils.data.IterableDataset):
           consumer: number within the rank.
           cp_size: what the loop expects; checked; 0 is unchecked.
           spec: of `session_spec`: the leader (cp_rank 0, consumer 0) makes the
-            session. None: it is made elsewhere.
+            session, and makes it again on a server that is new. None: it is
+            made elsewhere.
           tensors: those wanted; none means all.
           prefetch: steps that are held ready.
           device: where batches go; None leaves them on the CPU.
@@ -89,7 +94,7 @@ class ShardDataset(torch.utils.data.IterableDataset):
           credit_bytes: payload under way.
           session_wait: seconds to wait for session and server.
           reconnect_wait: likewise after a break.
-          credentials: of a server with TLS.
+          credentials: TLS and token; those of the environment by default.
         """
         super().__init__()
         self.server = server
@@ -116,6 +121,13 @@ class ShardDataset(torch.utils.data.IterableDataset):
         self._step = -1
         self._cursor = b""
         self._resume = False
+        self._data_wait_seconds = 0.0
+
+    @property
+    def data_wait_seconds(self) -> float:
+        """How long iterating has waited for steps so far: what the loop lost to
+        its data."""
+        return self._data_wait_seconds
 
     @property
     def is_leader(self) -> bool:
@@ -178,11 +190,8 @@ class ShardDataset(torch.utils.data.IterableDataset):
         if self._prefetcher is None:
             self._generation = self._position()
             buffer = TensorBuffer(self._pin_memory)
-            self._prefetcher = Prefetcher(
-                self._attach(self._step + 1 if self._resume else None, buffer,
-                             self._session_wait),
-                lambda: self._attach(None, buffer, 0.0), buffer,
-                self._prefetch, self._reconnect_wait)
+            self._prefetcher = Prefetcher(self._attach(buffer), buffer,
+                                          self._prefetch)
             self._resume = False
         return self._batches(self._prefetcher)
 
@@ -195,12 +204,14 @@ class ShardDataset(torch.utils.data.IterableDataset):
     def _next(self, prefetcher: Prefetcher) -> ReadyStep | None:
         item: ReadyStep | EpochEnd | None = None
         failure: BaseException | None = None
+        begin = time.monotonic()
         try:
             item = prefetcher.next()
             while isinstance(item, EpochEnd) and not self._per_epoch:
                 item = prefetcher.next()
         except Exception as error:  # pylint: disable=broad-except
             failure = error
+        self._data_wait_seconds += time.monotonic() - begin
         ready = item if isinstance(item, ReadyStep) else None
         if self._dp_group is not None:
             mine = _FAILED if failure else _STEP if ready else _END
@@ -224,14 +235,16 @@ class ShardDataset(torch.utils.data.IterableDataset):
         return Client(self.server, credentials=self._credentials,
                       timeout=max(self._session_wait, 0.1))
 
-    def _attach(self, first_step: int | None, buffer: TensorBuffer,
-                wait: float) -> ShardReader:
+    def _attach(self, buffer: TensorBuffer) -> ShardReader:
         return ShardReader(
             self.server, self.session, cp_rank=self.cp_rank,
             consumer=self.consumer, cp_size=self._cp_size,
-            generation=self._generation, first_step=first_step,
+            generation=self._generation,
+            first_step=self._step + 1 if self._resume else None,
             tensors=self._tensors, credit_bytes=self._credit_bytes,
-            allocator=buffer, session_wait=wait, credentials=self._credentials)
+            allocator=buffer, session_wait=self._session_wait,
+            reconnect_wait=self._reconnect_wait, spec=self._spec,
+            start_cursor=self._cursor or None, credentials=self._credentials)
 
     def _position(self) -> int:
         """Makes the session or goes back in it; returns the generation that

@@ -14,7 +14,8 @@ from cpfeed.errors import CpfeedError, Rewound, UsageError
 from cpfeed.feeder import Feeder
 from cpfeed.mesh import Job, Mesh
 from cpfeed.server import LocalServer
-from cpfeed.sessions import Client, session_spec
+from cpfeed.security import Credentials, Security
+from cpfeed.sessions import session_spec
 from cpfeed.torch.dataset import ShardDataset
 
 
@@ -67,7 +68,7 @@ class Launched(ShardDataset):
         except BaseException as error:  # pylint: disable=broad-except
             self._feeder_failure = error
             try:
-                with Client(self.server) as client:
+                with self._client() as client:
                     client.delete_session(self.session, force=True,
                                           allow_missing=True)
             except CpfeedError:
@@ -135,7 +136,8 @@ def launch(dataloader: Iterable[Mapping[str, Any]], mesh: object, *,
            job: str = "train", epochs: int | None = 1,
            form: BatchFormat = BatchFormat(), prefetch: int = 2,
            device: torch.device | str | None = None, per_epoch: bool = False,
-           server_flags: tuple[str, ...] = (), **spec: Any) -> Launched:
+           server_flags: tuple[str, ...] = (),
+           credentials: Credentials = Security(), **spec: Any) -> Launched:
     """Starts a server on this node, and feeds and reads it.
 
     Call it on every rank, after init_process_group (a single rank needs none):
@@ -158,6 +160,7 @@ def launch(dataloader: Iterable[Mapping[str, Any]], mesh: object, *,
       device: as for ShardDataset.
       per_epoch: as for ShardDataset.
       server_flags: of cpfeed_server, such as "--memory_budget=8000000000".
+      credentials: TLS and token, where the flags ask for them; none by default.
       **spec: fields of `cpfeed.session_spec`, such as layout or auto_pad.
 
     Raises:
@@ -174,9 +177,11 @@ def launch(dataloader: Iterable[Mapping[str, Any]], mesh: object, *,
     here = Job(job, dims, rank, address)
     group = dist.group.WORLD if distributed else None
     return Launched(
-        here, dataloader, server, {"epochs": epochs, "form": form},
+        here, dataloader, server,
+        {"epochs": epochs, "form": form, "credentials": credentials},
         spec=session_spec(here.cp_size,
                           consumers_per_cp_rank=here.consumers_per_cp_rank,
                           **spec),
         prefetch=prefetch, device=device, per_epoch=per_epoch, group=group,
+        credentials=credentials,
         dp_group=group if here.dp_size > 1 else None)
