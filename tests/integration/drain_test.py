@@ -65,7 +65,8 @@ class Rank(threading.Thread):
         self.steps = []
         self.error = None
         self.some = threading.Event()
-        self.reader = NoticingReader(address, "train", cp_rank=cp_rank)
+        self.reader = NoticingReader(address, "train", cp_rank=cp_rank,
+                                     reconnect_wait=0)
 
     def run(self):
         try:
