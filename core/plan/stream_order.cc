@@ -1,10 +1,11 @@
 #include "core/plan/stream_order.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace cpfeed {
 
-StreamOrder ComputeStreamOrder(const ShardPlan& plan) {
+void ComputeStreamOrder(const ShardPlan& plan, StreamOrder& order) {
   std::vector<int32_t> starts = {0};
   starts.reserve(plan.lengths.num_sequences() + 1);
   for (const int64_t slot : plan.lengths.padded) {
@@ -12,12 +13,15 @@ StreamOrder ComputeStreamOrder(const ShardPlan& plan) {
   }
   int64_t num_rows = 0;
   for (const RankPlan& rank : plan.ranks) num_rows += rank.num_tokens;
-  StreamOrder order;
-  order.position_of_row.assign(num_rows, -1);
-  order.row_of_position.assign(starts.back(), -1);
-  int32_t first_row = 0;
+  order.position_of_row.resize(num_rows);
+  order.row_of_position.resize(starts.back());
+  // Only the padding of a slot can be dropped.
+  for (size_t s = 0; s < plan.lengths.real.size(); ++s) {
+    const auto slot = order.row_of_position.begin() + starts[s];
+    std::fill(slot + plan.lengths.real[s], slot + plan.lengths.padded[s], -1);
+  }
+  int32_t row = 0;
   for (const RankPlan& rank : plan.ranks) {
-    int32_t row = first_row;
     for (const Segment& segment : rank.segments) {
       const int32_t position = starts[segment.sequence] + segment.begin;
       const auto rows = order.position_of_row.begin() + row;
@@ -26,9 +30,10 @@ StreamOrder ComputeStreamOrder(const ShardPlan& plan) {
       std::iota(positions, positions + segment.length, row);
       row += segment.length;
     }
-    first_row += static_cast<int32_t>(rank.num_tokens);
+    const auto pad = order.position_of_row.begin() + row;
+    std::fill(pad, pad + rank.pad_rows, -1);
+    row += static_cast<int32_t>(rank.pad_rows);
   }
-  return order;
 }
 
 }  // namespace cpfeed

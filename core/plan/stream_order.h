@@ -20,8 +20,9 @@ struct StreamOrder {
   std::vector<int32_t> row_of_position;  // [tokens of all slots]
 };
 
-// Linear in rows and positions.
-StreamOrder ComputeStreamOrder(const ShardPlan& plan);
+// Linear in rows and positions. What `order` has allocated is used again: fresh
+// memory costs more than the numbers.
+void ComputeStreamOrder(const ShardPlan& plan, StreamOrder& order);
 
 }  // namespace cpfeed
 
