@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.deploy.manifests import PROGRAMS
+from deploy.manifests import PROGRAMS
 
 DOCKER = pathlib.Path("deploy/docker")
 MB = 10**6

@@ -12,7 +12,7 @@ import kubernetes_validate
 import yaml
 
 from tests.deploy import rules
-from tests.deploy.manifests import Manifests, build, flags_in, parse
+from deploy.manifests import Manifests, build, flags_in, parse
 
 KUBECTL = "../python/kubectl"
 OVERLAYS = sorted(path.parent.name for path in

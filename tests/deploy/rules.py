@@ -8,7 +8,7 @@ import re
 
 import jsonschema
 
-from tests.deploy.manifests import quantity, seconds
+from deploy.manifests import quantity, seconds
 
 _MIB = 1 << 20
 # Of libraries in the worker's image.
