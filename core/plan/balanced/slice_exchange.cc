@@ -10,11 +10,13 @@
 namespace cpfeed {
 namespace {
 
-constexpr size_t kPartners = 4;
-constexpr size_t kSlices = 16;
+constexpr size_t kPartners = 8;
+constexpr size_t kSlices = 32;
 // Bounds the time, on every machine alike: a look at an exchange is 1, its
-// costs are kWeighing more.
+// costs are kWeighing more. Where a rank is far above the goal, more is worth
+// it.
 constexpr int64_t kMostWork = 60000;
+constexpr int64_t kMostWorkWhileFar = 300000;
 constexpr int64_t kWeighing = 3;
 
 // Rows of a slice at one of its ends.
@@ -54,9 +56,11 @@ class SliceExchange {
   }
 
   void Run() {
-    while (work_ < kMostWork) {
+    while (work_ < kMostWorkWhileFar) {
       const size_t dearest = Dearest();
       if (dearest == ranks_.size() || loads_[dearest] <= goal_.most) return;
+      const bool far = loads_[dearest] > goal_.most + goal_.mean / 80;
+      if (work_ >= kMostWork && !far) return;
       if (!FindBest(dearest)) {
         stuck_[dearest] = 1;
         continue;
@@ -108,6 +112,7 @@ class SliceExchange {
 
   bool FindBest(size_t dearest) {
     best_.rows = 0;
+    best_load_ = std::numeric_limits<int64_t>::max();
     best_score_ = std::numeric_limits<int64_t>::max();
     longest_ = 1;
     for (const Slice& slice : ranks_[dearest]) {
@@ -120,6 +125,7 @@ class SliceExchange {
       for (size_t i = 0; i < dear_count; ++i) {
         for (size_t j = 0; j < cheap_count; ++j) Try(dearest, partner, i, j);
       }
+      if (best_load_ <= goal_.most) break;
     }
     return best_.rows > 0;
   }
@@ -178,6 +184,7 @@ class SliceExchange {
     const int64_t score = Score(dear_load, cheap_load, begins);
     if (score >= best_score_) return;
     best_score_ = score;
+    best_load_ = std::max(dear_load, cheap_load);
     best_ = exchange;
   }
 
@@ -208,6 +215,7 @@ class SliceExchange {
   int64_t longest_ = 1;
   Exchange best_;
   int64_t best_score_ = 0;
+  int64_t best_load_ = 0;  // Of the dearer rank afterwards.
   int64_t work_ = 0;
 };
 
