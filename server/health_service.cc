@@ -34,7 +34,7 @@ std::optional<HealthServiceImpl::Status> HealthServiceImpl::Look(
   const auto serving = [](bool is) {
     return is ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   };
-  if (service == "liveness") return HealthCheckResponse::SERVING;
+  if (service == "liveness") return serving(state_ != ServingState::kFailing);
   if (service == "startup") return serving(state_ != ServingState::kStarting);
   bool known = service.empty() || service == "readiness";
   for (const char* name : kServices) known |= service == name;

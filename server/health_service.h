@@ -22,7 +22,8 @@ namespace cpfeed {
 //   starting NOT_SERVING   NOT_SERVING   SERVING   NOT_SERVING
 //   ready    SERVING       SERVING       SERVING   SERVING
 //   draining NOT_SERVING   NOT_SERVING   SERVING   SERVING
-enum class ServingState { kStarting, kReady, kDraining };
+//   failing  NOT_SERVING   NOT_SERVING   NOT_SERVING   SERVING
+enum class ServingState { kStarting, kReady, kDraining, kFailing };
 
 // Thread-safe.
 class HealthServiceImpl final : public grpc::health::v1::Health::Service {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +23,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/shard/cuda/shard_device.h"
 #include "server/server.h"
 #include "server/version.h"
 #include "transport/channel_settings.h"
@@ -87,6 +90,13 @@ ABSL_FLAG(int, metrics_max_sessions, 64,
 ABSL_FLAG(std::string, status_listen, "",
           "Loopback address and port of HTTP for people: /statusz; empty "
           "serves none. Example: --status_listen=127.0.0.1:9471");
+ABSL_FLAG(std::string, device, "auto",
+          "What cuts batches: cpu, cuda (a GPU; needs a build with "
+          "--config=cuda), or auto: a GPU where there is one and it is "
+          "measured to be faster at start.");
+ABSL_FLAG(int, cuda_device, 0, "Number of the GPU.");
+ABSL_FLAG(int64_t, pinned_memory, int64_t{1} << 30,
+          "Bytes of host memory that a GPU may copy from and to.");
 ABSL_FLAG(bool, reflection, true,
           "Let grpcurl and the like list and describe the services.");
 ABSL_FLAG(absl::Duration, drain_budget, absl::Seconds(30),
@@ -107,7 +117,11 @@ constexpr char kUsage[] =
     "streams each context-parallel rank its shard.\n\n"
     "  cpfeed_server --listen=127.0.0.1:8470\n\n"
     "SIGTERM or SIGINT drains it: streams deliver what is complete and end "
-    "with UNAVAILABLE; exit status 0. A second signal ends it at once.";
+    "with UNAVAILABLE; exit status 0. A second signal ends it at once. A GPU "
+    "that is lost drains it too; exit status 1.";
+
+// Sent to the process by itself where the GPU is lost.
+constexpr int kDeviceLostSignal = SIGUSR1;
 
 bool IsLocal(const std::string& listen) {
   return absl::StartsWith(listen, "127.") ||
@@ -157,6 +171,18 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
                      " can be reached from other machines; must be a loopback "
                      "address"));
   }
+  ShardDeviceOptions& device = options.shard_device;
+  const absl::StatusOr<DeviceChoice> choice =
+      ParseDeviceChoice(absl::GetFlag(FLAGS_device));
+  CF_RETURN_IF_ERROR(Annotate(choice.status(), "--device"));
+  device.choice = *choice;
+  device.cuda_device = absl::GetFlag(FLAGS_cuda_device);
+  device.cuda.pinned_bytes = absl::GetFlag(FLAGS_pinned_memory);
+  device.cuda.on_lost = [](const absl::Status& why) {
+    spdlog::error("event=device_lost message=\"{}\"",
+                  std::string(why.message()));
+    kill(getpid(), kDeviceLostSignal);
+  };
   options.reflection = absl::GetFlag(FLAGS_reflection);
   options.drain_budget = absl::GetFlag(FLAGS_drain_budget);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
@@ -201,7 +227,9 @@ absl::Status Run() {
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGTERM);
   sigaddset(&stop_signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  sigset_t end_signals = stop_signals;
+  sigaddset(&end_signals, kDeviceLostSignal);
+  pthread_sigmask(SIG_BLOCK, &end_signals, nullptr);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("cpfeed_server"));
   const std::string level = absl::GetFlag(FLAGS_log_level);
   if (level != "debug" && level != "info" && level != "warning" &&
@@ -214,6 +242,7 @@ absl::Status Run() {
   TuneAllocator();
   CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
   CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
+  spdlog::info("event=device_chosen device=\"{}\"", server->shard_device());
   spdlog::info(
       "serving on {}: data port {}, probe port {}, metrics port {}, status "
       "port {}",
@@ -224,10 +253,16 @@ absl::Status Run() {
     CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));
   }
   int signal = 0;
-  sigwait(&stop_signals, &signal);
+  sigwait(&end_signals, &signal);
+  if (signal == kDeviceLostSignal) server->Fail();
   spdlog::info("event=drain_begun signal={}", signal);
   StopOrHurry(*server, stop_signals);
   spdlog::info("event=stopped");
+  if (signal == kDeviceLostSignal) {
+    return absl::InternalError(
+        "the GPU is lost; a new process must replace "
+        "this one");
+  }
   return absl::OkStatus();
 }
 

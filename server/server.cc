@@ -23,6 +23,7 @@
 #include "server/drain_notice.h"
 #include "server/ingest_stream.h"
 #include "server/metrics/call_counter.h"
+#include "server/metrics/device_metrics.h"
 #include "server/metrics/status_page.h"
 #include "server/protocol.h"
 #include "server/shard_stream.h"
@@ -61,7 +62,7 @@ class OnlyReflection final : public grpc::ServerBuilderOption {
 }  // namespace
 
 Server::Server(ServerOptions options,
-               std::unique_ptr<Authenticator> authenticator)
+               std::unique_ptr<Authenticator> authenticator, ShardDevice device)
     : options_(std::move(options)),
       instance_(MakeInstanceId()),
       authenticator_(std::move(authenticator)),
@@ -69,7 +70,7 @@ Server::Server(ServerOptions options,
       session_metrics_(registry_, options_.max_labelled_sessions,
                        [this] { return Gauges(); }),
       plans_(options_.plans),
-      executor_(MakeCpuShardExecutor()),
+      device_(std::move(device)),
       session_service_(registry_, authenticator_.get()),
       ingest_service_(registry_, Backend(), metrics_, authenticator_.get()),
       shard_service_(registry_, authenticator_.get()),
@@ -91,8 +92,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
         authenticator,
         Authenticator::Open(options.auth_file, options.tls.refresh));
   }
-  std::unique_ptr<Server> server(
-      new Server(std::move(options), std::move(authenticator)));
+  CF_ASSIGN_OR_RETURN(ShardDevice device,
+                      OpenShardDevice(options.shard_device));
+  std::unique_ptr<Server> server(new Server(
+      std::move(options), std::move(authenticator), std::move(device)));
   CF_RETURN_IF_ERROR(server->Build());
   server->SetState(ServingState::kReady);
   return server;
@@ -164,6 +167,7 @@ absl::Status Server::StartProbe() {
 }
 
 void Server::SetState(ServingState state) {
+  if (failing_) state = ServingState::kFailing;
   health_service_.SetState(state);
   probe_service_.SetState(state);
 }
@@ -251,6 +255,12 @@ std::string Server::RenderMetrics() const {
   for (prometheus::MetricFamily& family : metrics_.Collect()) {
     all.push_back(std::move(family));
   }
+  if (device_.cuda != nullptr) {
+    for (prometheus::MetricFamily& family :
+         DeviceMetrics(device_.cuda->counts())) {
+      all.push_back(std::move(family));
+    }
+  }
   return prometheus::TextSerializer().Serialize(all);
 }
 
@@ -292,6 +302,11 @@ absl::Status Server::Undrain() {
   registry_.EndDrain();
   SetState(ServingState::kReady);
   return absl::OkStatus();
+}
+
+void Server::Fail() {
+  failing_ = true;
+  SetState(ServingState::kFailing);
 }
 
 void Server::Hurry() {

@@ -17,7 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/plan/plan_cache.h"
-#include "core/shard/shard_executor.h"
+#include "core/shard/cuda/shard_device.h"
 #include "server/admin_service.h"
 #include "server/auth/authenticator.h"
 #include "server/auth/tls.h"
@@ -52,6 +52,9 @@ struct ServerOptions {
   std::string status_listen;
   // Sessions with metrics of their own.
   int max_labelled_sessions = 64;
+  // What cuts batches. A lost GPU is told of by its on_lost, from any thread:
+  // the owner then calls Fail() and Stop().
+  ShardDeviceOptions shard_device;
   // How long stopping may take. Streams that have not delivered what is
   // complete by then are cut.
   absl::Duration drain_budget = absl::Seconds(30);
@@ -68,6 +71,7 @@ class Server {
   //   UNAVAILABLE       An address cannot be bound, or a file not read; the
   //                     message has it.
   //   INVALID_ARGUMENT  The auth file is wrong, or there without TLS.
+  //   others            Of OpenShardDevice.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
   // As Stop().
@@ -91,14 +95,21 @@ class Server {
   //   FAILED_PRECONDITION  The server stops.
   absl::Status Undrain();
 
-  // Drains, waits for the streams, and ends. Liveness stays on to the end.
+  // What cuts batches, and why it was chosen.
+  const std::string& shard_device() const { return device_.why; }
+
+  // Turns liveness off: this process must be replaced. Goes on serving.
+  void Fail();
+
+  // Drains, waits for the streams, and ends. Liveness stays as it is.
   void Stop();
 
   // Makes Stop end at once. From any thread.
   void Hurry();
 
  private:
-  Server(ServerOptions options, std::unique_ptr<Authenticator> authenticator);
+  Server(ServerOptions options, std::unique_ptr<Authenticator> authenticator,
+         ShardDevice device);
   void SetState(ServingState state);
   absl::Status Build();
   void WaitForStreams(absl::Time deadline);
@@ -110,7 +121,7 @@ class Server {
   absl::Status RunStream(absl::string_view path, ServerCall& call,
                          absl::FunctionRef<absl::Status(const Caller&)> run);
   ServerGauges Gauges() const;
-  ConversionBackend Backend() { return {*executor_, plans_}; }
+  ConversionBackend Backend() { return {*device_.executor, plans_}; }
   std::string RenderMetrics() const;
 
   const ServerOptions options_;
@@ -121,7 +132,7 @@ class Server {
   ServerMetrics metrics_;
   SessionMetrics session_metrics_;
   PlanCache plans_;
-  std::unique_ptr<ShardExecutor> executor_;
+  const ShardDevice device_;
   SessionServiceImpl session_service_;
   IngestServiceImpl ingest_service_;
   ShardServiceImpl shard_service_;
@@ -132,6 +143,7 @@ class Server {
   int port_ = 0;
   int probe_port_ = 0;
   std::unique_ptr<grpc::Server> probe_server_;
+  std::atomic<bool> failing_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> hurried_ = false;
   absl::Notification hurry_;

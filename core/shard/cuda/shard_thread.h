@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/shard/cuda/kernel_macros.h"
+#include "core/base/kernel_macros.h"
 #include "core/shard/cuda/shard_task.h"
 
 #ifndef __CUDACC__

@@ -5,8 +5,8 @@
 // a .cc file from two loops; neither adds anything. So every index is tested
 // where there is no GPU.
 
-#ifndef CPFEED_CORE_SHARD_CUDA_KERNEL_MACROS_H_
-#define CPFEED_CORE_SHARD_CUDA_KERNEL_MACROS_H_
+#ifndef CPFEED_CORE_BASE_KERNEL_MACROS_H_
+#define CPFEED_CORE_BASE_KERNEL_MACROS_H_
 
 #ifdef __CUDACC__
 #define CF_HOST_DEVICE __host__ __device__
@@ -14,4 +14,4 @@
 #define CF_HOST_DEVICE
 #endif
 
-#endif  // CPFEED_CORE_SHARD_CUDA_KERNEL_MACROS_H_
+#endif  // CPFEED_CORE_BASE_KERNEL_MACROS_H_
