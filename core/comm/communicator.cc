@@ -11,37 +11,6 @@
 namespace cpfeed {
 namespace {
 
-// Copies the parts that a rank sends to itself, the n-th sent to the n-th
-// received.
-absl::Status CopyOwnParts(int rank, absl::Span<const SendPart> sends,
-                          absl::Span<const ReceivePart> receives) {
-  auto receive = receives.begin();
-  const auto next_own = [&] {
-    while (receive != receives.end() && receive->peer != rank) ++receive;
-  };
-  next_own();
-  for (const SendPart& send : sends) {
-    if (send.peer != rank) continue;
-    if (receive == receives.end() ||
-        receive->bytes.size() != send.bytes.size()) {
-      return InvalidArgument(
-          kShapeMismatch,
-          absl::StrCat("rank ", rank, " sends itself ", send.bytes.size(),
-                       " bytes; must receive as many"));
-    }
-    if (!send.bytes.empty()) {
-      std::memcpy(receive->bytes.data(), send.bytes.data(), send.bytes.size());
-    }
-    ++receive;
-    next_own();
-  }
-  if (receive == receives.end()) return absl::OkStatus();
-  return InvalidArgument(kShapeMismatch,
-                         absl::StrCat("rank ", rank,
-                                      " receives from itself more "
-                                      "parts than it sends"));
-}
-
 // The parts for other ranks, empty ones left out. Adds their bytes to `count`.
 template <class Part>
 absl::StatusOr<std::vector<Part>> RemoteParts(const Communicator& group,
@@ -69,6 +38,43 @@ Communicator::Communicator(int rank, int size, CommOptions options)
   CF_CHECK(rank >= 0 && rank < size);
 }
 
+// Copies the parts that a rank sends to itself, the n-th sent to the n-th
+// received.
+absl::Status Communicator::CopyOwnParts(
+    absl::Span<const SendPart> sends, absl::Span<const ReceivePart> receives) {
+  auto receive = receives.begin();
+  const auto next_own = [&] {
+    while (receive != receives.end() && receive->peer != rank_) ++receive;
+  };
+  next_own();
+  for (const SendPart& send : sends) {
+    if (send.peer != rank_) continue;
+    if (receive == receives.end() ||
+        receive->bytes.size() != send.bytes.size()) {
+      return InvalidArgument(
+          kShapeMismatch,
+          absl::StrCat("rank ", rank_, " sends itself ", send.bytes.size(),
+                       " bytes; must receive as many"));
+    }
+    if (!send.bytes.empty()) {
+      CF_RETURN_IF_ERROR(CopyOwn(send.bytes, receive->bytes));
+    }
+    ++receive;
+    next_own();
+  }
+  if (receive == receives.end()) return absl::OkStatus();
+  return InvalidArgument(kShapeMismatch,
+                         absl::StrCat("rank ", rank_,
+                                      " receives from itself more "
+                                      "parts than it sends"));
+}
+
+absl::Status Communicator::CopyOwn(absl::Span<const std::byte> from,
+                                   absl::Span<std::byte> to) {
+  std::memcpy(to.data(), from.data(), from.size());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<PendingExchange>> Communicator::StartExchange(
     absl::Span<const SendPart> sends, absl::Span<const ReceivePart> receives) {
   if (absl::Status failure = Failure(); !failure.ok()) {
@@ -81,7 +87,7 @@ absl::StatusOr<std::unique_ptr<PendingExchange>> Communicator::StartExchange(
                       RemoteParts(*this, sends, counts.sent));
   CF_ASSIGN_OR_RETURN(const std::vector<ReceivePart> remote_receives,
                       RemoteParts(*this, receives, counts.received));
-  CF_RETURN_IF_ERROR(CopyOwnParts(rank_, sends, receives));
+  CF_RETURN_IF_ERROR(CopyOwnParts(sends, receives));
   bytes_.sent += counts.sent;
   bytes_.received += counts.received;
   return Start(exchanges_++, remote_sends, remote_receives);

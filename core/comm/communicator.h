@@ -110,6 +110,11 @@ class Communicator {
       int64_t number, absl::Span<const SendPart> sends,
       absl::Span<const ReceivePart> receives) = 0;
 
+  // Copies a part that this rank sends to itself; both have the same size, at
+  // least 1. Overridden where parts may be in a device's memory.
+  virtual absl::Status CopyOwn(absl::Span<const std::byte> from,
+                               absl::Span<std::byte> to);
+
   // Why the group is dead, or OK. Thread-safe.
   virtual absl::Status Failure() const = 0;
 
@@ -119,6 +124,9 @@ class Communicator {
                         absl::string_view why) const;
 
  private:
+  absl::Status CopyOwnParts(absl::Span<const SendPart> sends,
+                            absl::Span<const ReceivePart> receives);
+
   const int rank_;
   const int size_;
   const CommOptions options_;
