@@ -12,7 +12,6 @@
 #include "core/attention/tensor_bytes.h"
 #include "core/base/status_macros.h"
 #include "core/comm/collectives.h"
-#include "core/tensor/dtype.h"
 
 namespace cpfeed {
 namespace {
@@ -52,22 +51,26 @@ absl::StatusOr<GatheredKv> GatherKv(const AttentionInputs& inputs,
   return kv;
 }
 
-// The reverse: the sum over ranks of what `all` has for this rank's rows.
+// The reverse: the sum over ranks, in rank order, of what `all` has for this
+// rank's rows.
 absl::StatusOr<at::Tensor> SumHome(const at::Tensor& all, const ShardPlan& plan,
                                    Communicator& group) {
-  const int64_t width = all.size(1) * all.size(2);
-  std::vector<int64_t> counts;
+  const int64_t row_bytes = all.size(1) * all.size(2) * all.element_size();
+  const int64_t own_rows = plan.ranks[group.rank()].num_tokens;
+  std::vector<int64_t> sizes;
   for (const RankPlan& rank : plan.ranks) {
-    counts.push_back(rank.num_tokens * width);
+    sizes.push_back(rank.num_tokens * row_bytes);
   }
-  const at::Tensor own =
-      at::empty({plan.ranks[group.rank()].num_tokens, all.size(1), all.size(2)},
-                all.options());
-  CF_RETURN_IF_ERROR(ReduceScatter(
-      group,
-      all.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32,
-      ReduceOp::kSum, BytesOf(all), counts, MutableBytesOf(own)));
-  return own;
+  const at::Tensor parts = at::empty(
+      {group.size(), own_rows, all.size(1), all.size(2)}, all.options());
+  CF_RETURN_IF_ERROR(
+      AllToAll(group, BytesOf(all), sizes, MutableBytesOf(parts),
+               std::vector<int64_t>(group.size(), own_rows * row_bytes)));
+  at::Tensor sum = parts.select(0, 0);
+  for (int rank = 1; rank < group.size(); ++rank) {
+    sum.add_(parts.select(0, rank));
+  }
+  return sum;
 }
 
 }  // namespace

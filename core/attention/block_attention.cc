@@ -11,6 +11,7 @@
 #include "core/attention/merge.h"
 #include "core/attention/tile_batch.h"
 #include "core/attention/tile_tensors.h"
+#include "core/attention/varlen_attention.h"
 
 namespace cpfeed {
 namespace {
@@ -50,6 +51,7 @@ BlockAttention::BlockAttention(at::Tensor q, int64_t value_dim, double scale)
 
 void BlockAttention::Add(const TilePlan& plan, const at::Tensor& k,
                          const at::Tensor& v) {
+  if (q_.is_cuda()) return AddVarlen(plan, q_, k, v, scale_, out_, lse_);
   for (const TileBatch& batch : BatchTiles(plan)) {
     const FlashResult result =
         FlashForward({.q = GatherTiles(q_, batch, TileSide::kQueries),

@@ -1,4 +1,4 @@
-// Dense attention over the tiles of a plan, on the CPU.
+// Dense attention over the tiles of a plan.
 
 #ifndef CPFEED_CORE_ATTENTION_BLOCK_ATTENTION_H_
 #define CPFEED_CORE_ATTENTION_BLOCK_ATTENTION_H_
@@ -15,8 +15,9 @@ namespace cpfeed {
 // Blocks are merged in the order of the calls, so equal calls give equal bits.
 class BlockAttention {
  public:
-  // `q` [rows, num_heads, head_dim]: float64, float32 or bfloat16, contiguous,
-  // on the CPU. The output has `value_dim` columns. `scale` multiplies q . k.
+  // `q` [rows, num_heads, head_dim]: float64, float32 or bfloat16, on a GPU
+  // float16 too, contiguous. The output has `value_dim` columns. `scale`
+  // multiplies q . k.
   BlockAttention(at::Tensor q, int64_t value_dim, double scale);
 
   // Adds the keys of one block: `k` [key_rows, num_kv_heads, head_dim] and `v`

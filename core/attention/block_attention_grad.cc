@@ -7,6 +7,7 @@
 #include "core/attention/flash_kernel.h"
 #include "core/attention/tile_batch.h"
 #include "core/attention/tile_tensors.h"
+#include "core/attention/varlen_attention.h"
 
 namespace cpfeed {
 
@@ -20,7 +21,7 @@ BlockAttentionGrad::BlockAttentionGrad(const at::Tensor& q,
                                        const at::Tensor& out,
                                        const at::Tensor& lse,
                                        const at::Tensor& dout, double scale)
-    : type_(FastBackwardType(q.scalar_type())),
+    : type_(q.is_cuda() ? q.scalar_type() : FastBackwardType(q.scalar_type())),
       q_(q.to(type_)),
       out_(out.to(type_)),
       lse_(lse.unsqueeze(-1)),
@@ -31,6 +32,10 @@ BlockAttentionGrad::BlockAttentionGrad(const at::Tensor& q,
 
 void BlockAttentionGrad::Add(const TilePlan& plan, const at::Tensor& k,
                              const at::Tensor& v, const KvGrad& grad) {
+  if (q_.is_cuda()) {
+    return AddVarlenGrad(plan, {q_, out_, lse_.squeeze(-1), dout_, scale_}, k,
+                         v, dq_, grad.dk, grad.dv);
+  }
   const std::vector<TileBatch> batches = BatchTiles(plan);
   if (batches.empty()) return;
   const at::Tensor typed_k = k.to(type_);

@@ -65,14 +65,18 @@ absl::Status CheckTypes(const AttentionInputs& in) {
                        "; must be q's ", c10::toString(dtype)));
     }
   }
-  if (dtype != at::kDouble && dtype != at::kFloat && dtype != at::kBFloat16) {
+  const bool on_gpu = in.q.is_cuda();
+  if (dtype != at::kDouble && dtype != at::kFloat && dtype != at::kBFloat16 &&
+      !(dtype == at::kHalf && on_gpu)) {
     return MakeError(absl::StatusCode::kUnimplemented, kNotSupported,
                      absl::StrCat("dtype is ", c10::toString(dtype),
-                                  "; must be float64, float32 or bfloat16"));
+                                  "; must be float64, float32 or bfloat16, on "
+                                  "a GPU float16 too"));
   }
-  if (!in.q.is_cpu() || !in.k.is_cpu() || !in.v.is_cpu()) {
+  if ((!in.q.is_cpu() && !on_gpu) || in.k.device() != in.q.device() ||
+      in.v.device() != in.q.device()) {
     return MakeError(absl::StatusCode::kUnimplemented, kNotSupported,
-                     "q, k and v must be on the CPU");
+                     "q, k and v must be on the CPU, or on one GPU");
   }
   return absl::OkStatus();
 }

@@ -1,24 +1,16 @@
 #include "core/attention/head_exchange.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 
 #include "core/attention/attention_heads.h"
+#include "core/attention/index_tensor.h"
 #include "core/attention/tensor_bytes.h"
 #include "core/base/status_macros.h"
 
 namespace cpfeed {
-namespace {
-
-at::Tensor IndexOf(const std::vector<int64_t>& numbers) {
-  return at::from_blob(const_cast<int64_t*>(numbers.data()),
-                       {static_cast<int64_t>(numbers.size())}, at::kLong);
-}
-
-}  // namespace
 
 HeadExchange::HeadExchange(const ShardPlan& plan, int first_rank, int size,
                            Communicator& group)
@@ -59,7 +51,8 @@ absl::StatusOr<std::vector<at::Tensor>> HeadExchange::ToHeads(
   }
   CF_RETURN_IF_ERROR(group_.Exchange(sends, receives));
   for (at::Tensor& tensor : received) {
-    tensor = at::index_select(tensor, 0, IndexOf(order_.source));
+    tensor = at::index_select(tensor, 0,
+                              IndexTensor(order_.source, tensor.device()));
   }
   return received;
 }
@@ -74,7 +67,7 @@ absl::StatusOr<std::vector<at::Tensor>> HeadExchange::ToRows(
     const at::Tensor& by_rank =
         sent.emplace_back(at::full({all_rows_, rows.size(1), rows.size(2)},
                                    share.padding, rows.options()));
-    by_rank.index_copy_(0, IndexOf(order_.source), rows);
+    by_rank.index_copy_(0, IndexTensor(order_.source, rows.device()), rows);
     int64_t row = 0;
     for (int peer = 0; peer < size_; ++peer) {
       const at::Tensor& theirs = received.emplace_back(at::empty(

@@ -120,6 +120,24 @@ GatedDeltaOutput Run(const GatedDeltaInputs& in,
   return result;
 }
 
+// The recurrence has a kernel for the CPU alone. Copies are differentiable:
+// gradients go back to where the inputs are.
+GatedDeltaInputs OnCpu(const GatedDeltaInputs& in) {
+  return {.mixed_qkv = in.mixed_qkv.cpu(),
+          .conv_weight = in.conv_weight.cpu(),
+          .a = in.a.cpu(),
+          .b = in.b.cpu(),
+          .a_log = in.a_log.cpu(),
+          .dt_bias = in.dt_bias.cpu()};
+}
+
+void MoveTo(at::Device device, GatedDeltaOutput& output) {
+  for (at::Tensor* tensor : {&output.out, &output.final_states,
+                             &output.conv_out, &output.g, &output.beta}) {
+    if (tensor->defined()) *tensor = tensor->to(device);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<GatedDeltaOutput> GatedDelta(
@@ -127,7 +145,9 @@ absl::StatusOr<GatedDeltaOutput> GatedDelta(
     const std::shared_ptr<const PartGroup>& group, bool with_details) {
   CF_RETURN_IF_ERROR(Check(inputs, options, *group));
   try {
-    return Run(inputs, options, group, with_details);
+    GatedDeltaOutput output = Run(OnCpu(inputs), options, group, with_details);
+    MoveTo(inputs.mixed_qkv.device(), output);
+    return output;
   } catch (const StatusException& error) {
     return error.status();
   }
@@ -139,7 +159,7 @@ absl::StatusOr<DeltaOutput> ShardedDeltaRule(
   const at::ScalarType given = inputs.v.scalar_type();
   const at::ScalarType type = ComputeType(inputs.v);
   const auto to_part = [&](const at::Tensor& rows) {
-    return ShardToPart(rows, group).to(type);
+    return ShardToPart(rows.cpu(), group).to(type);
   };
   try {
     DeltaOutput output = RunRule({.q = to_part(inputs.q),
@@ -148,7 +168,9 @@ absl::StatusOr<DeltaOutput> ShardedDeltaRule(
                                   .g = to_part(inputs.g),
                                   .beta = to_part(inputs.beta)},
                                  scale, qk_l2norm, group);
-    output.out = PartToShard(output.out.to(given), group);
+    const at::Device device = inputs.v.device();
+    output.out = PartToShard(output.out.to(given), group).to(device);
+    output.final_states = output.final_states.to(device);
     return output;
   } catch (const StatusException& error) {
     return error.status();

@@ -45,10 +45,11 @@ struct GatedDeltaOutput {
   at::Tensor beta;      // sigmoid(b)
 };
 
-// Computes in float32 (float64 for float64 inputs) and returns the inputs'
-// dtype. Rows of padding leave the state as it is. Differentiable; gradients of
-// conv_weight, a_log and dt_bias are this rank's share of a sum over ranks.
-// `with_details` also sends conv_out, g and beta back to the shards.
+// Computes in float32 (float64 for float64 inputs) on the CPU, and returns the
+// inputs' dtype on their device. Rows of padding leave the state as it is.
+// Differentiable; gradients of conv_weight, a_log and dt_bias are this rank's
+// share of a sum over ranks. `with_details` also sends conv_out, g and beta
+// back to the shards.
 //
 // Errors:
 //   INVALID_ARGUMENT  Shapes, heads or dtypes do not fit.

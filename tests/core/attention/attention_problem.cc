@@ -17,6 +17,8 @@
 #include "core/base/status_macros.h"
 #include "core/comm/communicator.h"
 #include "core/comm/loopback_communicator.h"
+#include "core/comm/nccl_communicator.h"
+#include "core/comm/staged_communicator.h"
 #include "core/plan/layout_spec.h"
 
 namespace cpfeed::testing {
@@ -65,7 +67,7 @@ std::vector<double> RandomRows(const PackedLengths& lengths, int64_t width,
 // The rows of a shard, NaN where the stream has none.
 at::Tensor ShardRows(const std::vector<double>& stream, int64_t heads,
                      int64_t dim, const std::vector<int32_t>& index,
-                     DType dtype) {
+                     DType dtype, at::Device device) {
   const int64_t width = heads * dim;
   at::Tensor rows =
       at::empty({static_cast<int64_t>(index.size()), heads, dim}, at::kDouble);
@@ -78,14 +80,14 @@ at::Tensor ShardRows(const std::vector<double>& stream, int64_t heads,
     }
     to += width;
   }
-  return rows.to(TypeOf(dtype));
+  return rows.to(TypeOf(dtype)).to(device);
 }
 
 // Puts a shard's rows at their positions; returns whether the others are all
 // `empty`.
 bool Unshard(const at::Tensor& shard, const std::vector<int32_t>& index,
              double empty, std::vector<double>& stream) {
-  const at::Tensor rows = shard.to(at::kDouble).contiguous();
+  const at::Tensor rows = shard.to(at::kDouble).cpu().contiguous();
   const int64_t width = rows.numel() / std::max<int64_t>(rows.size(0), 1);
   const double* from = rows.data_ptr<double>();
   bool empties = true;
@@ -157,11 +159,11 @@ struct RankAnswer {
 absl::StatusOr<RankAnswer> RunRank(const AttentionProblem& p,
                                    const ShardPlan& plan,
                                    const KvExchange& exchange, DType dtype,
-                                   Communicator& group) {
+                                   at::Device device, Communicator& group) {
   const std::vector<int32_t> index = LocalIndex(plan, group.rank());
   const auto rows = [&](const std::vector<double>& stream, int64_t heads,
                         int64_t dim) {
-    return ShardRows(stream, heads, dim, index, dtype);
+    return ShardRows(stream, heads, dim, index, dtype, device);
   };
   const AttentionInputs inputs = {.q = rows(p.q, p.num_heads, p.head_dim),
                                   .k = rows(p.k, p.num_kv_heads, p.head_dim),
@@ -213,16 +215,23 @@ AttentionAnswer DenseAnswer(const AttentionProblem& p) {
 absl::StatusOr<GroupAnswer> RunGroup(const AttentionProblem& p,
                                      const ShardPlan& plan,
                                      absl::string_view exchange, DType dtype,
-                                     const KvExchangeOptions& options) {
+                                     const KvExchangeOptions& options,
+                                     RanksOn ranks_on) {
   CF_ASSIGN_OR_RETURN(const auto kv_exchange,
                       MakeKvExchange(exchange, options));
   auto group = MakeLoopbackGroup(plan.cp_size);
+  const at::Device device = ranks_on == RanksOn::kGpu ? at::kCUDA : at::kCPU;
+  if (device.is_cuda()) {
+    for (auto& end : group) {
+      end = StageOnHost(std::move(end), CudaDeviceMemory({}));
+    }
+  }
   std::vector<absl::StatusOr<RankAnswer>> ranks(plan.cp_size, RankAnswer());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < plan.cp_size; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
-      ranks[rank] = RunRank(p, plan, *kv_exchange, dtype, *group[rank]);
+      ranks[rank] = RunRank(p, plan, *kv_exchange, dtype, device, *group[rank]);
     });
   }
   for (std::thread& thread : threads) thread.join();

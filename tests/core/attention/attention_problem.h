@@ -61,6 +61,11 @@ struct GroupAnswer : AttentionAnswer {
   bool pad_rows_are_empty = true;
 };
 
+enum class RanksOn {
+  kCpu,
+  kGpu,  // All of them on the first; what they exchange goes over the host.
+};
+
 // Shards the problem and runs it with one thread a rank, forward and, where
 // there is a dout, backward. Rows that no rank holds are 0 and -inf.
 //
@@ -68,7 +73,8 @@ struct GroupAnswer : AttentionAnswer {
 absl::StatusOr<GroupAnswer> RunGroup(const AttentionProblem& problem,
                                      const ShardPlan& plan,
                                      absl::string_view exchange, DType dtype,
-                                     const KvExchangeOptions& options = {});
+                                     const KvExchangeOptions& options = {},
+                                     RanksOn ranks_on = RanksOn::kCpu);
 
 // Whether the exchange takes this problem; by the rules of the documentation,
 // not by its CheckSupport.
