@@ -84,6 +84,11 @@ absl::StatusOr<std::vector<ChunkQkv>> AttentionJob::StepQkv(StepShard& shard) {
   if (Strikes(Fault::kSwap)) CF_RETURN_IF_ERROR(SwapRows(shard));
   CF_ASSIGN_OR_RETURN(std::vector<ChunkQkv> qkv,
                       DeriveQkv(shard, options_.shape));
+  for (ChunkQkv& chunk : qkv) {
+    for (at::Tensor* tensor : {&chunk.q, &chunk.k, &chunk.v}) {
+      *tensor = tensor->to(options_.device);
+    }
+  }
   std::vector<ChunkQkv> fresh = qkv;
   if (Strikes(Fault::kStaleKv)) {
     for (size_t c = 0; c < std::min(qkv.size(), last_qkv_.size()); ++c) {

@@ -4,6 +4,8 @@
 #ifndef CPFEED_CLIENT_WORKER_ATTENTION_JOB_H_
 #define CPFEED_CLIENT_WORKER_ATTENTION_JOB_H_
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,6 +27,7 @@ struct AttentionJobOptions {
   std::optional<int64_t> num_steps;
   double tolerance = 1e-5;  // Largest difference that passes.
   Fault fault = Fault::kNone;
+  c10::Device device = c10::kCPU;  // Where this rank computes.
   // If rank 0 has these, it compares the outputs with what one device gives for
   // them; the other ranks need not. Not owned.
   ExpectedBatches* expected = nullptr;

@@ -100,7 +100,7 @@ absl::StatusOr<StepOutputs> AttendStep(const StepShard& shard,
                                   .scale = shape.scale()},
                                  *shard.chunks[chunk].plan, group));
     outputs.kv_bytes_received -= output.lse_bytes_received;
-    outputs.out.push_back(std::move(output.out));
+    outputs.out.push_back(output.out.cpu());
   }
   outputs.kv_bytes_received += group.bytes().received - received_before;
   return outputs;

@@ -39,7 +39,8 @@ struct StepOutputs {
   int64_t kv_bytes_received = 0;
 };
 
-// Context-parallel causal attention over each chunk, float32. All ranks call it
+// Context-parallel causal attention over each chunk, float32, where `qkv` is;
+// the outputs are on the CPU. All ranks call it
 // with their shards of one step.
 //
 // Errors: those of CheckDigestAgreement and ContextParallelAttention.

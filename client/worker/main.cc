@@ -27,6 +27,7 @@
 #include "client/worker/attend_command.h"
 #include "client/worker/attention_job.h"
 #include "client/worker/rank_allocator.h"
+#include "client/worker/worker_device.h"
 #include "client/worker/worker_environment.h"
 #include "core/attention/make_kv_exchange.h"
 #include "core/base/error.h"
@@ -50,6 +51,8 @@ struct Flags {
   double tolerance = 1e-5;
   double timeout_seconds = 60;
   int threads = 1;
+  std::string device = "cpu";
+  int cuda_device = 0;
   bool json = false;
 };
 
@@ -127,6 +130,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "Compute threads of this rank")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  app.add_option("--device", flags.device,
+                 "Where to compute: cpu, cuda, or auto: a GPU where there is "
+                 "one. Ranks on GPUs exchange over NCCL, all of them or none")
+      ->capture_default_str();
+  app.add_option("--cuda_device", flags.cuda_device,
+                 "Number of this rank's GPU; no other rank's")
+      ->envname("LOCAL_RANK")
+      ->capture_default_str();
   app.add_flag("--json", flags.json, "Print JSON, a line for each step");
   app.footer(kFooter);
 }
@@ -200,7 +211,12 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
   }
   options.on_step = [&](const StepReport& report) { PrintStep(flags, report); };
   const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
-  CF_ASSIGN_OR_RETURN(const auto group, JoinWorkers(environment, timeout));
+  CF_ASSIGN_OR_RETURN(options.device,
+                      ChooseWorkerDevice(flags.device, flags.cuda_device));
+  std::optional<int> cuda_device;
+  if (options.device.is_cuda()) cuda_device = flags.cuda_device;
+  CF_ASSIGN_OR_RETURN(const auto group,
+                      JoinWorkers(environment, timeout, cuda_device));
   CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                       OpenChannel(flags.server, flags.security));
   CF_ASSIGN_OR_RETURN(

@@ -12,7 +12,9 @@
 #include "core/base/status_macros.h"
 #include "core/comm/gloo_communicator.h"
 #include "core/comm/loopback_communicator.h"
+#include "core/comm/nccl_communicator.h"
 #include "core/comm/rendezvous_store.h"
+#include "core/comm/staged_communicator.h"
 
 namespace cpfeed {
 namespace {
@@ -71,9 +73,11 @@ absl::StatusOr<WorkerEnvironment> ReadWorkerEnvironment(
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(
-    const WorkerEnvironment& environment, absl::Duration timeout) {
+    const WorkerEnvironment& environment, absl::Duration timeout,
+    std::optional<int> cuda_device) {
   if (environment.cp_size() == 1) {
-    return std::move(MakeLoopbackGroup(1, {.timeout = timeout})[0]);
+    return StageOnHost(std::move(MakeLoopbackGroup(1, {.timeout = timeout})[0]),
+                       CudaDeviceMemory({}));
   }
   const bool hosts = environment.rank == 0 && !environment.agent_store;
   CF_ASSIGN_OR_RETURN(const auto store,
@@ -90,7 +94,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(
                       .interface_name = environment.interface_name};
   // All on one machine: its own name need not resolve.
   if (IsLoopback(environment.master_addr)) options.host_name = "127.0.0.1";
-  CF_ASSIGN_OR_RETURN(auto joined, JoinGlooGroup(store, options));
+  std::unique_ptr<Communicator> joined;
+  if (cuda_device) {
+    CF_ASSIGN_OR_RETURN(joined,
+                        JoinNcclGroup(store, {.rank = options.rank,
+                                              .size = options.size,
+                                              .cuda_device = *cuda_device,
+                                              .comm = options.comm,
+                                              .join_timeout = timeout}));
+  } else {
+    CF_ASSIGN_OR_RETURN(joined, JoinGlooGroup(store, options));
+  }
   if (environment.cp_size() < environment.world_size) {
     CF_RETURN_IF_ERROR(HaveJoined(*store, environment, hosts, timeout));
   }

@@ -41,13 +41,16 @@ struct WorkerEnvironment {
 absl::StatusOr<WorkerEnvironment> ReadWorkerEnvironment(
     const Environment& environment);
 
-// Joins the context-parallel group: over Gloo, but for a single rank. Groups of
-// different restarts have different names. Where rank 0 serves the store, it
-// returns there when all ranks of the world have joined their groups.
+// Joins the context-parallel group: over Gloo, or over NCCL for ranks that
+// compute on a GPU each, this one on `cuda_device`; a single rank needs
+// neither. Groups of different restarts have different names. Where rank 0
+// serves the store, it returns there when all ranks of the world have joined
+// their groups.
 //
-// Errors: those of RendezvousStore::Open and JoinGlooGroup.
+// Errors: those of RendezvousStore::Open, JoinGlooGroup and JoinNcclGroup.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinWorkers(
-    const WorkerEnvironment& environment, absl::Duration timeout);
+    const WorkerEnvironment& environment, absl::Duration timeout,
+    std::optional<int> cuda_device = std::nullopt);
 
 }  // namespace cpfeed
 
