@@ -80,7 +80,7 @@ class ImagesTest(unittest.TestCase):
         it was built."""
         path = root / "usr/bin" / program
         loader = [root / "lib64/ld-linux-x86-64.so.2", "--library-path",
-                  root / "usr/lib"]
+                  root / "usr/lib/cpfeed"]
         done = subprocess.run([*loader, path, "--help"], capture_output=True,
                               text=True, timeout=60)
         self.assertIn("--", done.stdout, done.stderr)

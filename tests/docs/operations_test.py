@@ -55,6 +55,17 @@ class OperationsTest(unittest.TestCase):
             r"`(--\w+)`", first_cells(section("Flags of `cpfeed_server`"))))
         self.assertEqual(documented, flags)
 
+    def test_exit_statuses_are_as_documented(self):
+        rows = dict(re.findall(r"^\| `([\w -]+?)` \| (.*) \|$",
+                               section("Exit status"), re.M))
+        self.assertIn("cpfeed_server", rows)
+        for status, flags in [(0, ["--version"]), (1, ["--nonsense"]),
+                              (1, ["--listen=nowhere"]),
+                              (1, ["--flagfile=/none"])]:
+            done = subprocess.run([SERVER, *flags], capture_output=True,
+                                  timeout=60)
+            self.assertEqual(done.returncode, status, flags)
+
     def test_every_metric_is_documented_and_every_documented_one_is_there(self):
         documented = set(re.findall(
             r"`((?:cpfeed|grpc)_\w+)", first_cells(section("Metrics"))))
