@@ -133,6 +133,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--device", flags.device,
                  "Where to compute: cpu, cuda, or auto: a GPU where there is "
                  "one. Ranks on GPUs exchange over NCCL, all of them or none")
+      ->envname("CPFEED_DEVICE")
       ->capture_default_str();
   app.add_option("--cuda_device", flags.cuda_device,
                  "Number of this rank's GPU; no other rank's")
