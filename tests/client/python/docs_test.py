@@ -74,6 +74,10 @@ class DocsTest(unittest.TestCase):
         diff, = (text for _, text in blocks("diff") if "train.py" in text)
         with tempfile.TemporaryDirectory() as folder:
             before = (EXAMPLE / "train.py").read_text()
+            # The example with the change differs in its comment alone.
+            self.assertEqual(
+                apply(diff, before).split('"""')[2],
+                (EXAMPLE / "train_cp.py").read_text().split('"""')[2])
             for name, text in (("toy.py", (EXAMPLE / "toy.py").read_text()),
                                ("train.py", apply(diff, before))):
                 pathlib.Path(folder, name).write_text(text)
