@@ -32,8 +32,7 @@ absl::Status Draining() {
 
 }  // namespace
 
-SessionRegistry::SessionRegistry(RegistryOptions options)
-    : options_(options) {}
+SessionRegistry::SessionRegistry(RegistryOptions options) : options_(options) {}
 
 absl::Status SessionRegistry::CheckRoom(const SessionSpec& spec) const {
   if (static_cast<int>(sessions_.size()) >= options_.max_sessions) {
