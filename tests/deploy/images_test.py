@@ -59,6 +59,13 @@ class ImagesTest(unittest.TestCase):
                 targets = re.findall(r"//(\S+):(\S+)", build)
                 self.assertEqual(["/".join(target) for target in targets],
                                  programs(name))
+                # With and without a GPU; by options that there are.
+                setup, = [text for word, text in lines
+                          if word == "RUN" and "tools/setup" in text]
+                known = subprocess.run(["tools/setup", "--help"], text=True,
+                                       capture_output=True, timeout=60).stdout
+                for option in re.findall(r"--\w+", setup):
+                    self.assertIn(f"  {option} ", known)
                 ignored = DOCKER / f"{name}.Dockerfile.dockerignore"
                 self.assertIn("bazel-*", ignored.read_text("utf-8").split())
 

@@ -121,6 +121,8 @@ class ManifestsTest(Deployment):
 
         gpu = pods("gpu").workers()[0].container["resources"]["limits"]
         self.assertEqual(gpu["nvidia.com/gpu"], "1")
+        worker, = pods("gpu").workers()
+        self.assertEqual(pods("gpu").flags(worker)["device"], "cuda")
         self.assertEqual(pods("ha").servers()[0].count, 2)
         self.assertEqual(pods("jobset").workers()[0].kind, "JobSet")
         self.assertEqual(pods("lws").workers()[0].kind, "LeaderWorkerSet")
