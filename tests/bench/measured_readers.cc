@@ -33,11 +33,12 @@ std::unique_ptr<ForkedProcess> Serve(Start start) {
   });
 }
 
-std::unique_ptr<Server> StartProduct() {
+std::unique_ptr<Server> StartProduct(DeviceChoice device) {
   // Standard output is for the report.
   spdlog::set_level(spdlog::level::off);
   ServerOptions options;
   options.listen = "127.0.0.1:0";
+  options.shard_device.choice = device;
   // Sessions that were read hold nothing, but their budgets still count.
   options.registry.max_sessions = 1 << 20;
   options.registry.memory_budget_bytes = int64_t{1} << 50;
@@ -61,8 +62,8 @@ void RunPart(const Pipe& parent, const std::function<int64_t()>& work) {
 
 }  // namespace
 
-std::unique_ptr<ForkedProcess> ServeProduct() {
-  return Serve<Server>(StartProduct);
+std::unique_ptr<ForkedProcess> ServeProduct(DeviceChoice device) {
+  return Serve<Server>([device] { return StartProduct(device); });
 }
 
 std::unique_ptr<ForkedProcess> ServeBare() {

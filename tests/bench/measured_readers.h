@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "core/shard/cuda/shard_device.h"
 #include "tests/bench/forked_process.h"
 #include "tests/bench/measure.h"
 
@@ -18,7 +19,8 @@ namespace cpfeed::bench {
 
 // A server that listens on a free port of loopback, which it sends first; it
 // ends when it is sent a bool.
-std::unique_ptr<ForkedProcess> ServeProduct();
+std::unique_ptr<ForkedProcess> ServeProduct(
+    DeviceChoice device = DeviceChoice::kCpu);
 std::unique_ptr<ForkedProcess> ServeBare();
 
 std::string Address(int port);

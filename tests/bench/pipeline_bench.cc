@@ -18,6 +18,7 @@
 #include "client/feeder.h"
 #include "client/session_client.h"
 #include "core/base/status_macros.h"
+#include "core/shard/cuda/shard_device.h"
 #include "cpfeed/v1/session.pb.h"
 #include "tests/bench/bare_stream.h"
 #include "tests/bench/document_pool.h"
@@ -29,6 +30,8 @@
 ABSL_FLAG(bool, smoke, false, "Sizes that only show that it runs.");
 ABSL_FLAG(int, rounds, 5, "How often everything is measured.");
 ABSL_FLAG(int, steps, 24, "Steps of a round.");
+ABSL_FLAG(std::string, device, "cpu",
+          "What the server cuts batches with: cpu, cuda or auto.");
 
 namespace cpfeed::bench {
 namespace {
@@ -87,9 +90,9 @@ void Feed(const std::shared_ptr<grpc::Channel>& channel, const std::string& id,
 
 class PipelineBench {
  public:
-  explicit PipelineBench(int64_t num_steps)
+  PipelineBench(int64_t num_steps, DeviceChoice device)
       : num_steps_(num_steps),
-        product_(ServeProduct()),
+        product_(ServeProduct(device)),
         bare_(ServeBare()),
         product_port_(product_->pipe().Receive<int>()),
         bare_port_(bare_->pipe().Receive<int>()) {}
@@ -171,12 +174,14 @@ int Main() {
   const int64_t steps = smoke ? 2 : absl::GetFlag(FLAGS_steps);
   const int rounds = smoke ? 1 : absl::GetFlag(FLAGS_rounds);
   CF_CHECK(steps > 0 && rounds > 0);
+  const auto device = ParseDeviceChoice(absl::GetFlag(FLAGS_device));
+  CF_CHECK(device.ok());
   // 24 MiB for each of 2 ranks; 1M tokens for 8 ranks.
   const std::vector<Case> cases = {{"step", smoke ? 2 : 246, 2},
                                    {"pipeline", smoke ? 2 : 128, 8}};
   std::vector<Costs> costs(cases.size());
   {
-    PipelineBench bench(steps);
+    PipelineBench bench(steps, *device);
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < cases.size(); ++i) {
         const ReadersCost product = bench.Product(cases[i]);
@@ -190,8 +195,10 @@ int Main() {
       }
     }
   }
-  nlohmann::json report = {
-      {"bench", "pipeline"}, {"steps", steps}, {"rounds", rounds}};
+  nlohmann::json report = {{"bench", "pipeline"},
+                           {"steps", steps},
+                           {"rounds", rounds},
+                           {"device", absl::GetFlag(FLAGS_device)}};
   for (size_t i = 0; i < cases.size(); ++i) {
     report["cases"].push_back(Report(cases[i], costs[i]));
   }

@@ -88,6 +88,16 @@ sanitize() {
   fi
 }
 
+# figures NAME ARG...: a program that prints JSON lines.
+figures() {
+  local name=$1
+  shift
+  timeout "$LIMIT" "$dir/bin/$name" "$@" || {
+    failed=$((failed + 1))
+    echo "$name $* failed"
+  }
+}
+
 main() {
   local bench=1
   dir=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
@@ -127,10 +137,10 @@ main() {
   for name in "${TESTS[@]}"; do run_tests "$name"; done
   sanitize
   if ((bench)); then
-    timeout "$LIMIT" "$dir/bin/gpu_bench" || {
-      failed=$((failed + 1))
-      echo 'gpu_bench failed'
-    }
+    figures gpu_bench
+    # Loader to ranks through the whole service.
+    figures pipeline_bench --rounds=1 --device=cpu
+    figures pipeline_bench --rounds=1 --device=cuda
   fi
   echo "$passed passed, $failed failed"
   ((failed == 0))
