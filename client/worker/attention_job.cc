@@ -8,10 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "client/worker/attention_step.h"
 #include "client/worker/gather.h"
+#include "client/worker/stale_kv_exchange.h"
 #include "client/worker/step_check.h"
+#include "client/worker/step_order.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/comm/agreement.h"
 #include "core/comm/collectives.h"
 
 namespace cpfeed {
@@ -31,80 +32,40 @@ class AttentionJob {
   AttentionJob(const AttentionJobOptions& options, const KvExchange& exchange,
                StepSource source, Communicator& group)
       : options_(options),
-        exchange_(exchange),
-        source_(std::move(source)),
-        group_(group) {}
+        group_(group),
+        steps_({.num_steps = options.num_steps,
+                .fault = options.fault,
+                .expected = group.rank() == 0 ? options.expected : nullptr},
+               std::move(source), group),
+        exchange_(exchange,
+                  [this] { return steps_.Strikes(Fault::kStaleKv); }) {}
 
   absl::StatusOr<JobSummary> Run();
 
  private:
-  // Whether the fault strikes this rank at the current step.
-  bool Strikes(Fault fault) const {
-    return options_.fault == fault && group_.rank() == group_.size() - 1 &&
-           summary_.steps >= 1;
-  }
-
   absl::Status AgreeOnCheck();
-  absl::StatusOr<std::optional<WorkerStep>> NextStep();
   absl::Status RunStep(int64_t step, StepShard shard);
-  absl::StatusOr<std::vector<ChunkQkv>> StepQkv(StepShard& shard);
   absl::Status Check(const StepShard& shard,
                      const std::vector<at::Tensor>& outputs,
                      StepReport& report);
-  absl::Status CheckEnd(int64_t next_step);
 
   const AttentionJobOptions& options_;
-  const KvExchange& exchange_;
-  const StepSource source_;
   Communicator& group_;
+  StepOrder steps_;
+  const StaleKvExchange exchange_;
   bool check_ = false;  // Rank 0 compares.
   JobSummary summary_;
-  std::optional<int64_t> due_;      // The step that must come next.
-  bool dropped_ = false;            // Fault::kDrop has struck.
-  std::vector<ChunkQkv> last_qkv_;  // Of the step before.
 };
 
-absl::StatusOr<std::optional<WorkerStep>> AttentionJob::NextStep() {
-  CF_ASSIGN_OR_RETURN(std::optional<WorkerStep> step, source_());
-  if (step && Strikes(Fault::kDrop) && !dropped_) {
-    dropped_ = true;
-    CF_ASSIGN_OR_RETURN(step, source_());
-  }
-  if (!step) return step;
-  if (due_ && step->step != *due_) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, kOutOfOrder,
-                     absl::StrCat("rank ", group_.rank(), " received step ",
-                                  step->step, "; must be ", *due_));
-  }
-  due_ = step->step + 1;
-  return step;
-}
-
-absl::StatusOr<std::vector<ChunkQkv>> AttentionJob::StepQkv(StepShard& shard) {
-  if (Strikes(Fault::kSwap)) CF_RETURN_IF_ERROR(SwapRows(shard));
+absl::Status AttentionJob::RunStep(int64_t step, StepShard shard) {
+  if (steps_.Strikes(Fault::kSwap)) CF_RETURN_IF_ERROR(SwapRows(shard));
   CF_ASSIGN_OR_RETURN(std::vector<ChunkQkv> qkv,
                       DeriveQkv(shard, options_.shape));
   for (ChunkQkv& chunk : qkv) {
-    for (at::Tensor* tensor : {&chunk.q, &chunk.k, &chunk.v}) {
+    for (at::Tensor* const tensor : {&chunk.q, &chunk.k, &chunk.v}) {
       *tensor = tensor->to(options_.device);
     }
   }
-  std::vector<ChunkQkv> fresh = qkv;
-  if (Strikes(Fault::kStaleKv)) {
-    for (size_t c = 0; c < std::min(qkv.size(), last_qkv_.size()); ++c) {
-      const int64_t rows = std::min(qkv[c].k.size(0), last_qkv_[c].k.size(0));
-      qkv[c].k = qkv[c].k.clone();
-      qkv[c].v = qkv[c].v.clone();
-      qkv[c].k.narrow(0, 0, rows).copy_(last_qkv_[c].k.narrow(0, 0, rows));
-      qkv[c].v.narrow(0, 0, rows).copy_(last_qkv_[c].v.narrow(0, 0, rows));
-    }
-  }
-  last_qkv_ = std::move(fresh);
-  return qkv;
-}
-
-absl::Status AttentionJob::RunStep(int64_t step, StepShard shard) {
-  CF_ASSIGN_OR_RETURN(const std::vector<ChunkQkv> qkv, StepQkv(shard));
   CF_ASSIGN_OR_RETURN(
       const StepOutputs outputs,
       AttendStep(shard, qkv, options_.shape, exchange_, group_));
@@ -154,21 +115,6 @@ absl::Status AttentionJob::Check(const StepShard& shard,
       "; must be at most ", options_.tolerance));
 }
 
-absl::Status AttentionJob::CheckEnd(int64_t next_step) {
-  if (options_.num_steps && summary_.steps < *options_.num_steps) {
-    return absl::OutOfRangeError(
-        absl::StrCat("data ended after ", summary_.steps, " steps; must be ",
-                     *options_.num_steps));
-  }
-  if (group_.rank() != 0 || !check_ || options_.num_steps) {
-    return absl::OkStatus();
-  }
-  CF_ASSIGN_OR_RETURN(const auto more, options_.expected->Read(next_step));
-  if (!more) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(
-      "data ended after step ", next_step - 1, "; batches were fed behind it"));
-}
-
 absl::Status AttentionJob::AgreeOnCheck() {
   int64_t wanted = group_.rank() == 0 && options_.expected != nullptr ? 1 : 0;
   CF_RETURN_IF_ERROR(
@@ -180,18 +126,14 @@ absl::Status AttentionJob::AgreeOnCheck() {
 
 absl::StatusOr<JobSummary> AttentionJob::Run() {
   CF_RETURN_IF_ERROR(AgreeOnCheck());
-  while (!options_.num_steps || summary_.steps < *options_.num_steps) {
-    CF_ASSIGN_OR_RETURN(std::optional<WorkerStep> step, NextStep());
-    CF_RETURN_IF_ERROR(CheckStepAgreement(group_, step ? step->step : -1));
-    if (!step) break;
-    if (!step->shard) continue;
+  while (true) {
+    CF_ASSIGN_OR_RETURN(std::optional<WorkerStep> step, steps_.Next());
+    if (!step) return summary_;
     const absl::Status status = RunStep(step->step, *std::move(step->shard));
     if (!status.ok())
       return Annotate(status, absl::StrCat("step ", step->step));
-    ++summary_.steps;
+    summary_.steps = steps_.given();
   }
-  CF_RETURN_IF_ERROR(CheckEnd(due_.value_or(0)));
-  return summary_;
 }
 
 }  // namespace

@@ -4,35 +4,15 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "client/worker/shard_integers.h"
+#include "client/worker/step_digest.h"
 #include "client/worker/token_feature.h"
 #include "core/attention/cp_attention.h"
-#include "core/base/digest.h"
-#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/comm/agreement.h"
 
 namespace cpfeed {
 namespace {
-
-absl::StatusOr<std::vector<int64_t>> IntegersOf(const Shard& shard,
-                                                absl::string_view name) {
-  for (const NamedTensor& named : shard.tensors) {
-    if (named.name != name) continue;
-    auto values = named.tensor.ToInt64();
-    if (!values.ok()) return Annotate(values.status(), name);
-    if (static_cast<int64_t>(values->size()) < shard.num_tokens) {
-      return InvalidArgument(
-          kShapeMismatch,
-          absl::StrCat(name, " has ", values->size(), " elements; must have ",
-                       shard.num_tokens));
-    }
-    return values;
-  }
-  return InvalidArgument(kSchemaMismatch,
-                         absl::StrCat("the shard has no ", name));
-}
 
 at::Tensor DeriveOne(FeatureKind kind, const std::vector<int64_t>& tokens,
                      const std::vector<int64_t>& positions, int64_t rows,
@@ -50,25 +30,15 @@ at::Tensor DeriveOne(FeatureKind kind, const std::vector<int64_t>& tokens,
   return tensor;
 }
 
-// One plan's own digest, else a digest of the chunks' digests.
-uint64_t StepDigest(const StepShard& shard) {
-  if (shard.chunks.size() == 1) return shard.chunks[0].plan->digest;
-  DigestBuilder digest;
-  for (const Shard& chunk : shard.chunks) {
-    digest.UpdateInt64({static_cast<int64_t>(chunk.plan->digest)});
-  }
-  return digest.Finish();
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<ChunkQkv>> DeriveQkv(const StepShard& shard,
                                                 const AttentionShape& shape) {
   std::vector<ChunkQkv> all;
   for (const Shard& chunk : shard.chunks) {
-    CF_ASSIGN_OR_RETURN(const auto tokens, IntegersOf(chunk, "input_ids"));
+    CF_ASSIGN_OR_RETURN(const auto tokens, ShardIntegers(chunk, "input_ids"));
     CF_ASSIGN_OR_RETURN(const auto positions,
-                        IntegersOf(chunk, "position_ids"));
+                        ShardIntegers(chunk, "position_ids"));
     const auto derive = [&](FeatureKind kind, int64_t heads) {
       return DeriveOne(kind, tokens, positions, chunk.num_tokens, heads,
                        shape.head_dim);

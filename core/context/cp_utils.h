@@ -12,6 +12,9 @@
 //   make_cp_batch_for_te               MakeCpBatchForTe
 //   _shard_thd_chunk_for_te            ShardThdChunkForTe
 //
+// A step that comes as shards of a packed stream has PackedContext in place of
+// ContextParallelContext.
+//
 // What is different on purpose: rotate methods and SDPA are set for a scope of
 // a thread, never for the process; hooks may be attached twice; a one-shot
 // context that is entered twice is an error with a name; what
@@ -25,6 +28,7 @@
 #include "core/context/cp_batch.h"          // IWYU pragma: export
 #include "core/context/cp_batch_te.h"       // IWYU pragma: export
 #include "core/context/hookable_module.h"   // IWYU pragma: export
+#include "core/context/packed_context.h"    // IWYU pragma: export
 #include "core/context/train_context.h"     // IWYU pragma: export
 
 #endif  // CPFEED_CORE_CONTEXT_CP_UTILS_H_

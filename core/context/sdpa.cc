@@ -25,12 +25,15 @@ namespace {
 class CpSdpa {
  public:
   CpSdpa(std::shared_ptr<Communicator> group, RotateMethod method)
-      : group_(std::move(group)) {
+      : group_{.communicator = std::move(group)} {
     auto exchange = MakeKvExchange(
         method == RotateMethod::kAllGather ? "allgather" : "ring");
     CF_CHECK(exchange.ok());
-    exchange_ = *std::move(exchange);
+    group_.exchange = *std::move(exchange);
   }
+
+  // Always by the plan of `group`.
+  explicit CpSdpa(AttentionGroup group) : group_(std::move(group)) {}
 
   at::Tensor Attend(const at::Tensor& q, const at::Tensor& k,
                     const at::Tensor& v, bool is_causal, double scale) {
@@ -42,9 +45,9 @@ class CpSdpa {
          .v = ToTokens(v),
          .mask = is_causal ? AttentionMask::Causal() : AttentionMask::Full(),
          .scale = scale},
-        {.exchange = exchange_,
+        {.exchange = group_.exchange,
          .plan = PlanOf(rows, width),
-         .communicator = group_});
+         .communicator = group_.communicator});
     if (!output.ok()) throw StatusException(output.status());
     return output->out.reshape({rows, width, q.size(1), v.size(3)})
         .transpose(1, 2);
@@ -59,21 +62,27 @@ class CpSdpa {
   }
 
   std::shared_ptr<const ShardPlan> PlanOf(int64_t rows, int64_t local_width) {
+    if (group_.plan != nullptr) {
+      if (rows == 1) return group_.plan;
+      throw StatusException(InvalidArgument(
+          kShapeMismatch,
+          absl::StrCat("q has ", rows, " rows; must have 1, a packed stream")));
+    }
     auto& plan = plans_[{rows, local_width}];
     if (plan != nullptr) return plan;
-    const int64_t width = local_width * group_->size();
+    const int64_t width = local_width * group_.communicator->size();
     PackedLengths lengths{.real = std::vector<int64_t>(rows, width),
                           .padded = std::vector<int64_t>(rows, width)};
     for (int64_t row = 0; row <= rows; ++row) lengths.row_splits.push_back(row);
-    absl::StatusOr<ShardPlan> planned = PlanShards(
-        lengths, {.layout = Layout::kHeadTailPerRow}, group_->size());
+    absl::StatusOr<ShardPlan> planned =
+        PlanShards(lengths, {.layout = Layout::kHeadTailPerRow},
+                   group_.communicator->size());
     if (!planned.ok()) throw StatusException(planned.status());
     plan = std::make_shared<const ShardPlan>(*std::move(planned));
     return plan;
   }
 
-  const std::shared_ptr<Communicator> group_;
-  std::shared_ptr<const KvExchange> exchange_;
+  AttentionGroup group_;  // Without a plan where shapes decide it.
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const ShardPlan>>
       plans_;
 };
@@ -83,8 +92,8 @@ thread_local bool tiling_kernels = false;
 
 class CpSdpaScope final : public Scope {
  public:
-  CpSdpaScope(std::shared_ptr<Communicator> group, RotateMethod method)
-      : sdpa_(std::move(group), method),
+  explicit CpSdpaScope(CpSdpa sdpa)
+      : sdpa_(std::move(sdpa)),
         outer_(std::exchange(current_cp_sdpa, &sdpa_)) {}
   ~CpSdpaScope() override { current_cp_sdpa = outer_; }
 
@@ -143,7 +152,11 @@ at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
 
 std::unique_ptr<Scope> EnterCpSdpa(std::shared_ptr<Communicator> group,
                                    RotateMethod method) {
-  return std::make_unique<CpSdpaScope>(std::move(group), method);
+  return std::make_unique<CpSdpaScope>(CpSdpa(std::move(group), method));
+}
+
+std::unique_ptr<Scope> EnterPackedSdpa(AttentionGroup group) {
+  return std::make_unique<CpSdpaScope>(CpSdpa(std::move(group)));
 }
 
 bool InCpSdpa() { return current_cp_sdpa != nullptr; }

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/attention/attention_function.h"
 #include "core/comm/communicator.h"
 #include "core/context/scope.h"
 
@@ -26,9 +27,11 @@ absl::StatusOr<RotateMethod> ParseRotateMethod(absl::string_view name);
 // Attention of q [B, H, S, D] over k and v [B, Hkv, S, D or Dv], H a multiple
 // of Hkv; scale is D^-1/2 where none is given. Differentiable.
 //
-// Inside a CpSdpaScope each rank passes its S / cp_size positions of every row,
-// head-tail (HEAD_TAIL_PER_ROW), and gets their outputs over the whole rows.
-// Outside, rows are whole.
+// Inside the scope of EnterCpSdpa each rank passes its S / cp_size positions of
+// every row, head-tail (HEAD_TAIL_PER_ROW), and gets their outputs over the
+// whole rows; inside that of EnterPackedSdpa its rows of one packed stream, B =
+// 1, and their outputs over the documents they belong to. Outside, rows are
+// whole.
 //
 // Throws StatusException: attention's errors, and those of its group.
 at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
@@ -39,7 +42,10 @@ at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
 std::unique_ptr<Scope> EnterCpSdpa(std::shared_ptr<Communicator> group,
                                    RotateMethod method);
 
-// Whether this thread is in such a scope.
+// Sends it over the ranks of `group` that hold a packed stream by its plan.
+std::unique_ptr<Scope> EnterPackedSdpa(AttentionGroup group);
+
+// Whether this thread is in a scope of one of the two.
 bool InCpSdpa();
 
 // Keeps this thread's ScaledDotProductAttention to kernels that tile (flash),
