@@ -7,28 +7,10 @@
 #include <functional>
 #include <istream>
 #include <ostream>
-#include <string>
+
+#include "client/worker/case_flags.h"
 
 namespace cpfeed {
-
-// As they stand on the command line; numbers are text, so that a wrong one is
-// answered like any other wrong input.
-struct AttendFlags {
-  std::string input;
-  std::string ranks = "1";
-  std::string layout;
-  bool uneven = false;
-  std::string stripe_width;
-  std::string chunk_size;
-  bool keep_padding = false;
-  std::string token_multiple;
-  std::string exchange = "ring";
-  std::string inner_size = "2";
-  std::string dtype = "float32";
-  std::string transport = "loopback";
-  std::string timeout = "60";
-  bool json = false;
-};
 
 // Reads the case (AttentionCaseFromJson) from the file that `flags` name ("-"
 // is `in`), runs it and writes to `out`: as JSON one object,
@@ -41,7 +23,7 @@ struct AttendFlags {
 //
 // Returns the exit status: 0, 2 where the input or a flag is wrong or the
 // exchange refuses, 1 for other failures.
-int RunAttend(const AttendFlags& flags, std::istream& in, std::ostream& out,
+int RunAttend(const CaseFlags& flags, std::istream& in, std::ostream& out,
               std::ostream& err);
 
 // Adds the sub-command. When it is chosen, `run` is set to what runs it and

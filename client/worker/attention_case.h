@@ -41,8 +41,7 @@ struct AttentionCase {
 //   window_left       window: keys that are seen before the own one; -1: all
 //   window_right      window: and behind it (0)
 //   scale             (one over the root of q's columns)
-//   seq_lens          real lengths, or a list of them for each row
-//   seq_lens_padded   slots, likewise (seq_lens)
+//   seq_lens, cu_seqlens, seq_lens_padded: see ReadCaseLengths
 //
 // Errors:
 //   INVALID_ARGUMENT  BATCH_MALFORMED: a value is of another form; the message

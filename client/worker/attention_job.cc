@@ -108,7 +108,7 @@ absl::Status AttentionJob::Check(const StepShard& shard,
       report.max_difference,
       MaxDifferenceToOneDevice(*documents, options_.shape, chunks));
   summary_.max_difference =
-      std::max(summary_.max_difference, *report.max_difference);
+      std::max(summary_.max_difference.value_or(0), *report.max_difference);
   if (*report.max_difference <= options_.tolerance) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "largest difference to one device is ", *report.max_difference,

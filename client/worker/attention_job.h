@@ -35,11 +35,6 @@ struct AttentionJobOptions {
   std::function<void(const StepReport&)> on_step;
 };
 
-struct JobSummary {
-  int64_t steps = 0;
-  double max_difference = 0;  // At rank 0, over all steps.
-};
-
 // Runs the job as this rank of `group`. All ranks call it with equal
 // options, but for what rank 0 alone has.
 //

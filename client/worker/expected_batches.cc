@@ -1,6 +1,7 @@
 #include "client/worker/expected_batches.h"
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,16 +43,50 @@ Rows WithoutNegative(Rows rows) {
   return rows;
 }
 
+// The lists of a batch that have a number for each token.
+struct TokenRows {
+  Rows ids;
+  Rows positions;  // Empty where the batch has none.
+  Rows labels;     // Likewise.
+};
+
+absl::StatusOr<TokenRows> ReadTokenRows(const json& batch) {
+  TokenRows rows;
+  CF_ASSIGN_OR_RETURN(rows.ids, ReadRows(batch, "input_ids"));
+  for (auto& [name, list] :
+       {std::pair<const char*, Rows*>("position_ids", &rows.positions),
+        {"labels", &rows.labels}}) {
+    if (!batch.contains(name)) continue;
+    CF_ASSIGN_OR_RETURN(*list, ReadRows(batch, name));
+    if (list->size() != rows.ids.size()) {
+      return InvalidArgument(kBatchMalformed, "lists differ in rows");
+    }
+    for (size_t row = 0; row < list->size(); ++row) {
+      if ((*list)[row].size() == rows.ids[row].size()) continue;
+      return InvalidArgument(
+          kBatchMalformed,
+          absl::StrCat("row ", row, ": lists of a row differ in length"));
+    }
+  }
+  return rows;
+}
+
+// Numbers [begin, begin + count) of a row.
+std::vector<int64_t> Part(const std::vector<int64_t>& row, size_t begin,
+                          int64_t count) {
+  const auto first = row.begin() + static_cast<int64_t>(begin);
+  return std::vector<int64_t>(first, first + count);
+}
+
 // Cuts one row into its sequences and appends them.
-absl::Status CutRow(const std::vector<int64_t>& ids,
-                    const std::vector<int64_t>* positions,
+absl::Status CutRow(const TokenRows& rows, size_t row,
                     const std::vector<int64_t>& real,
                     const std::vector<int64_t>& padded,
                     std::vector<ExpectedSequence>& sequences) {
-  if (real.size() != padded.size() ||
-      (positions != nullptr && positions->size() != ids.size())) {
+  if (real.size() != padded.size()) {
     return InvalidArgument(kBatchMalformed, "lists of a row differ in length");
   }
+  const std::vector<int64_t>& ids = rows.ids[row];
   size_t begin = 0;
   for (size_t s = 0; s < real.size(); ++s) {
     if (padded[s] < real[s] || begin + padded[s] > ids.size()) {
@@ -60,12 +95,17 @@ absl::Status CutRow(const std::vector<int64_t>& ids,
           absl::StrCat("sequence ", s, " of ", real[s], " tokens in a slot of ",
                        padded[s], " does not fit its row of ", ids.size()));
     }
-    ExpectedSequence sequence;
-    for (int64_t p = 0; p < real[s]; ++p) {
-      sequence.tokens.push_back(ids[begin + p]);
-      sequence.positions.push_back(positions ? (*positions)[begin + p] : p);
+    ExpectedSequence& sequence = sequences.emplace_back();
+    sequence.tokens = Part(ids, begin, real[s]);
+    if (rows.positions.empty()) {
+      sequence.positions.resize(real[s]);
+      std::iota(sequence.positions.begin(), sequence.positions.end(), 0);
+    } else {
+      sequence.positions = Part(rows.positions[row], begin, real[s]);
     }
-    sequences.push_back(std::move(sequence));
+    if (!rows.labels.empty()) {
+      sequence.labels = Part(rows.labels[row], begin, real[s]);
+    }
     begin += padded[s];
   }
   return absl::OkStatus();
@@ -75,12 +115,12 @@ absl::StatusOr<std::vector<ExpectedSequence>> ReadBatch(const json& batch) {
   if (!batch.is_object()) {
     return InvalidArgument(kBatchMalformed, "the line must be an object");
   }
-  CF_ASSIGN_OR_RETURN(const Rows ids, ReadRows(batch, "input_ids"));
-  Rows real, positions;
+  CF_ASSIGN_OR_RETURN(const TokenRows rows, ReadTokenRows(batch));
+  Rows real;
   if (batch.contains("seq_lens")) {
     CF_ASSIGN_OR_RETURN(real, ReadRows(batch, "seq_lens"));
   } else {
-    for (const auto& row : ids) {
+    for (const auto& row : rows.ids) {
       real.push_back({static_cast<int64_t>(row.size())});
     }
   }
@@ -90,19 +130,13 @@ absl::StatusOr<std::vector<ExpectedSequence>> ReadBatch(const json& batch) {
     CF_ASSIGN_OR_RETURN(padded, ReadRows(batch, "seq_lens_padded"));
     padded = WithoutNegative(std::move(padded));
   }
-  const bool has_positions = batch.contains("position_ids");
-  if (has_positions) {
-    CF_ASSIGN_OR_RETURN(positions, ReadRows(batch, "position_ids"));
-  }
-  if (real.size() != ids.size() || padded.size() != ids.size() ||
-      (has_positions && positions.size() != ids.size())) {
+  if (real.size() != rows.ids.size() || padded.size() != rows.ids.size()) {
     return InvalidArgument(kBatchMalformed, "lists differ in rows");
   }
   std::vector<ExpectedSequence> sequences;
-  for (size_t row = 0; row < ids.size(); ++row) {
+  for (size_t row = 0; row < rows.ids.size(); ++row) {
     const absl::Status status =
-        CutRow(ids[row], has_positions ? &positions[row] : nullptr, real[row],
-               padded[row], sequences);
+        CutRow(rows, row, real[row], padded[row], sequences);
     if (!status.ok()) return Annotate(status, absl::StrCat("row ", row));
   }
   return sequences;

@@ -18,6 +18,7 @@ namespace cpfeed {
 struct ExpectedSequence {
   std::vector<int64_t> tokens;
   std::vector<int64_t> positions;  // As many.
+  std::vector<int64_t> labels;     // As many, or none in the whole batch.
 };
 
 // A file of JSON lines as `cpfeed pack` writes it: line n is the batch of step

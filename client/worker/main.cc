@@ -9,7 +9,6 @@
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +25,9 @@
 #include "client/shard_reader.h"
 #include "client/worker/attend_command.h"
 #include "client/worker/attention_job.h"
+#include "client/worker/delta_command.h"
+#include "client/worker/model/model_job.h"
+#include "client/worker/model/model_report.h"
 #include "client/worker/rank_allocator.h"
 #include "client/worker/worker_device.h"
 #include "client/worker/worker_environment.h"
@@ -48,6 +50,8 @@ struct Flags {
   std::string check;
   std::string inject;
   AttentionShape shape;
+  double learning_rate = ModelJobOptions().learning_rate;
+  uint64_t seed = ModelJobOptions().seed;
   double tolerance = 1e-5;
   double timeout_seconds = 60;
   int threads = 1;
@@ -71,7 +75,10 @@ constexpr char kFooter[] =
     "  cpfeed_worker --session demo --steps 20\n"
     "  torchrun --nproc-per-node 4 --no-python cpfeed_worker --session demo "
     "\\\n"
-    "      --exchange allgather --check batches.jsonl --json\n\n"
+    "      --exchange allgather --check batches.jsonl --json\n"
+    "  torchrun --nproc-per-node 2 --no-python cpfeed_worker --session demo "
+    "\\\n"
+    "      --job model --steps 60 --check batches.jsonl\n\n"
     "Exit status: 0; 2 where flags are wrong, or the exchange cannot do the\n"
     "layout; 1 where something failed, such as the comparison.";
 
@@ -80,8 +87,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "TOML file of these options: exchange = \"planned\"")
       ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option("--job", flags.job, "What to run")
-      ->check(CLI::IsMember({"attention"}))
+  app.add_option("--job", flags.job,
+                 "What to run: attention over features of the tokens, or a "
+                 "small decoder that trains on them")
+      ->check(CLI::IsMember({"attention", "model"}))
       ->capture_default_str();
   app.add_option("--server", flags.server, "Address of the server")
       ->envname("CPFEED_SERVER")
@@ -108,7 +117,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "not know")
       ->type_name("FILE");
   app.add_option("--tolerance", flags.tolerance,
-                 "Largest difference that passes")
+                 "Largest difference that passes; model: relative, of losses "
+                 "and of the first and last gradients")
       ->capture_default_str();
   app.add_option("--inject", flags.inject,
                  "Put in a fault, to see that it is found: swap, drop or "
@@ -122,6 +132,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--head_dim", flags.shape.head_dim, "Components of a head")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--learning_rate", flags.learning_rate,
+                 "model: size of a step, of the root mean square of a tensor")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seed", flags.seed, "model: of its first parameters")
       ->capture_default_str();
   app.add_option("--timeout", flags.timeout_seconds,
                  "Seconds to wait for the session and for other ranks")
@@ -149,74 +165,65 @@ std::optional<std::string> Getenv(const std::string& name) {
   return value;
 }
 
-void PrintStep(const Flags& flags, const StepReport& report) {
-  std::cout << (flags.json ? StepReportJson(report) : StepReportText(report))
-            << std::endl;
-}
-
-void PrintSummary(const Flags& flags, const JobSummary& summary, int ranks) {
-  if (flags.json) {
-    nlohmann::ordered_json json = {
-        {"status", "OK"}, {"steps", summary.steps}, {"ranks", ranks}};
-    if (!flags.check.empty()) json["max_difference"] = summary.max_difference;
-    std::cout << json.dump() << std::endl;
-    return;
+absl::Status CheckFlags(const Flags& flags, Fault fault, int rank) {
+  if (flags.session.empty()) {
+    return InvalidArgument(kBadOption, "session is missing; must be given");
   }
-  std::cout << "OK: " << summary.steps << " steps, " << ranks << " ranks";
-  if (!flags.check.empty()) {
-    std::cout << ", max difference " << summary.max_difference;
-  }
-  std::cout << std::endl;
-}
-
-absl::StatusOr<AttentionJobOptions> JobOptions(const Flags& flags) {
   if (flags.shape.num_heads % flags.shape.num_kv_heads != 0) {
     return InvalidArgument(
         kBadOption, absl::StrCat("--num_heads=", flags.shape.num_heads,
                                  "; must be a multiple of --num_kv_heads=",
                                  flags.shape.num_kv_heads));
   }
-  AttentionJobOptions options;
-  options.shape = flags.shape;
-  options.num_steps = flags.steps;
-  options.tolerance = flags.tolerance;
-  CF_ASSIGN_OR_RETURN(options.fault, ParseFault(flags.inject));
-  if (options.fault != Fault::kNone && flags.steps && *flags.steps < 2) {
+  if (flags.job == "model" && flags.shape.head_dim % 2 != 0) {
+    return InvalidArgument(
+        kBadOption, absl::StrCat("--head_dim=", flags.shape.head_dim,
+                                 "; must be even, as positions turn pairs"));
+  }
+  if (fault == Fault::kNone) return absl::OkStatus();
+  if (flags.steps && *flags.steps < 2) {
     return InvalidArgument(
         kBadOption,
         absl::StrCat("--steps=", *flags.steps,
                      "; must be at least 2, as --inject strikes at the "
                      "second"));
   }
-  return options;
+  if (rank != 0 || !flags.check.empty()) return absl::OkStatus();
+  return InvalidArgument(kBadOption,
+                         "--inject is set without --check; nothing would "
+                         "find the fault");
 }
 
-absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
-  if (flags.session.empty()) {
-    return InvalidArgument(kBadOption, "session is missing; must be given");
-  }
-  at::set_num_threads(flags.threads);
-  CF_ASSIGN_OR_RETURN(AttentionJobOptions options, JobOptions(flags));
-  CF_ASSIGN_OR_RETURN(const auto exchange,
+// What a job runs on.
+struct RankSetup {
+  std::shared_ptr<const KvExchange> exchange;
+  Fault fault = Fault::kNone;
+  c10::Device device = c10::kCPU;
+  std::optional<ExpectedBatches> expected;  // Of rank 0.
+  std::shared_ptr<Communicator> group;
+  StepSource steps;
+};
+
+absl::StatusOr<RankSetup> SetUp(const Flags& flags,
+                                const WorkerEnvironment& environment) {
+  RankSetup setup;
+  CF_ASSIGN_OR_RETURN(setup.fault, ParseFault(flags.inject));
+  CF_RETURN_IF_ERROR(CheckFlags(flags, setup.fault, environment.cp_rank()));
+  CF_ASSIGN_OR_RETURN(setup.exchange,
                       MakeKvExchange(flags.exchange, flags.exchange_options));
-  if (options.fault != Fault::kNone && environment.cp_rank() == 0 &&
-      flags.check.empty()) {
-    return InvalidArgument(kBadOption,
-                           "--inject is set without --check; nothing would "
-                           "find the fault");
-  }
-  std::optional<ExpectedBatches> expected;
   if (!flags.check.empty() && environment.cp_rank() == 0) {
-    CF_ASSIGN_OR_RETURN(expected, ExpectedBatches::Open(flags.check));
-    options.expected = &*expected;
+    CF_ASSIGN_OR_RETURN(setup.expected, ExpectedBatches::Open(flags.check));
   }
-  options.on_step = [&](const StepReport& report) { PrintStep(flags, report); };
   const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
-  CF_ASSIGN_OR_RETURN(options.device,
+  CF_ASSIGN_OR_RETURN(setup.device,
                       ChooseWorkerDevice(flags.device, flags.cuda_device));
+  if (flags.job == "model" && !setup.device.is_cpu()) {
+    return MakeError(absl::StatusCode::kUnimplemented, kNotSupported,
+                     "the model job runs on the CPU; must be --device=cpu");
+  }
   std::optional<int> cuda_device;
-  if (options.device.is_cuda()) cuda_device = flags.cuda_device;
-  CF_ASSIGN_OR_RETURN(const auto group,
+  if (setup.device.is_cuda()) cuda_device = flags.cuda_device;
+  CF_ASSIGN_OR_RETURN(setup.group,
                       JoinWorkers(environment, timeout, cuda_device));
   CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                       OpenChannel(flags.server, flags.security));
@@ -230,16 +237,68 @@ absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
                     .consumer = flags.consumer,
                     .cp_size = environment.cp_size(),
                     .session_wait = timeout}));
-  if (environment.cp_rank() == 0 && !flags.json) {
-    std::cout << StepReportHeadings() << std::endl;
-  }
-  CF_ASSIGN_OR_RETURN(
-      const JobSummary summary,
-      RunAttentionJob(options, *exchange, StepsOf(std::move(reader)), *group));
-  if (environment.cp_rank() == 0) {
-    PrintSummary(flags, summary, environment.cp_size());
-  }
+  setup.steps = StepsOf(std::move(reader));
+  return setup;
+}
+
+// Prints lines of a table, or of JSON, at rank 0.
+void PrintLine(int rank, const std::string& line) {
+  if (rank == 0) std::cout << line << std::endl;
+}
+
+absl::Status RunAttention(const Flags& flags, RankSetup& setup) {
+  AttentionJobOptions options;
+  options.shape = flags.shape;
+  options.device = setup.device;
+  options.num_steps = flags.steps;
+  options.tolerance = flags.tolerance;
+  options.fault = setup.fault;
+  options.expected = setup.expected ? &*setup.expected : nullptr;
+  const int rank = setup.group->rank();
+  options.on_step = [&](const StepReport& report) {
+    PrintLine(rank,
+              flags.json ? StepReportJson(report) : StepReportText(report));
+  };
+  if (!flags.json) PrintLine(rank, StepReportHeadings());
+  CF_ASSIGN_OR_RETURN(const JobSummary summary,
+                      RunAttentionJob(options, *setup.exchange,
+                                      std::move(setup.steps), *setup.group));
+  const int ranks = setup.group->size();
+  PrintLine(rank, flags.json ? JobSummaryJson(summary, ranks)
+                             : JobSummaryText(summary, ranks));
   return absl::OkStatus();
+}
+
+absl::Status RunModel(const Flags& flags, RankSetup& setup) {
+  ModelJobOptions options;
+  options.shape.num_heads = flags.shape.num_heads;
+  options.shape.num_kv_heads = flags.shape.num_kv_heads;
+  options.shape.head_dim = flags.shape.head_dim;
+  options.seed = flags.seed;
+  options.learning_rate = flags.learning_rate;
+  options.num_steps = flags.steps;
+  options.tolerance = flags.tolerance;
+  options.fault = setup.fault;
+  options.expected = setup.expected ? &*setup.expected : nullptr;
+  const int rank = setup.group->rank();
+  options.on_step = [&](const ModelStepReport& report) {
+    PrintLine(rank, flags.json ? ModelStepJson(report) : ModelStepText(report));
+  };
+  if (!flags.json) PrintLine(rank, ModelStepHeadings());
+  CF_ASSIGN_OR_RETURN(const ModelSummary summary,
+                      RunModelJob(options, *setup.exchange,
+                                  std::move(setup.steps), setup.group));
+  const int ranks = setup.group->size();
+  PrintLine(rank, flags.json ? ModelSummaryJson(summary, ranks)
+                             : ModelSummaryText(summary, ranks));
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Flags& flags, const WorkerEnvironment& environment) {
+  at::set_num_threads(flags.threads);
+  CF_ASSIGN_OR_RETURN(RankSetup setup, SetUp(flags, environment));
+  return flags.job == "model" ? RunModel(flags, setup)
+                              : RunAttention(flags, setup);
 }
 
 int Main(int argc, char** argv) {
@@ -252,6 +311,7 @@ int Main(int argc, char** argv) {
   AddFlags(app, flags);
   std::function<int()> run;
   RegisterAttend(app, run);
+  RegisterGatedDelta(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

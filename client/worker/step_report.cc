@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/plan/plan_metrics.h"
 
@@ -61,6 +62,22 @@ std::string StepReportText(const StepReport& report) {
                          report.max_difference
                              ? absl::StrFormat("%.2e", *report.max_difference)
                              : "-");
+}
+
+std::string JobSummaryJson(const JobSummary& summary, int ranks) {
+  nlohmann::ordered_json json = {
+      {"status", "OK"}, {"steps", summary.steps}, {"ranks", ranks}};
+  if (summary.max_difference) json["max_difference"] = *summary.max_difference;
+  return json.dump();
+}
+
+std::string JobSummaryText(const JobSummary& summary, int ranks) {
+  std::string text =
+      absl::StrCat("OK: ", summary.steps, " steps, ", ranks, " ranks");
+  if (summary.max_difference) {
+    absl::StrAppend(&text, ", max difference ", *summary.max_difference);
+  }
+  return text;
 }
 
 }  // namespace cpfeed

@@ -35,6 +35,18 @@ std::string StepReportJson(const StepReport& report);
 std::string StepReportText(const StepReport& report);
 std::string StepReportHeadings();
 
+// All steps together.
+struct JobSummary {
+  int64_t steps = 0;
+  // The largest of a step; nothing where nothing was compared.
+  std::optional<double> max_difference;
+};
+
+// {"status": "OK", "steps", "ranks", "max_difference"}, the last only where
+// there is one; and "OK: 20 steps, 4 ranks, max difference 1e-07".
+std::string JobSummaryJson(const JobSummary& summary, int ranks);
+std::string JobSummaryText(const JobSummary& summary, int ranks);
+
 }  // namespace cpfeed
 
 #endif  // CPFEED_CLIENT_WORKER_STEP_REPORT_H_

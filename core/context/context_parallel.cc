@@ -24,6 +24,13 @@ at::Tensor HeadTail(const at::Tensor& whole, int64_t dim, int rank,
                  dim);
 }
 
+// Whether the tensor is all that lies in its memory. Another handle to it is
+// the same tensor then; else writing would change what is somebody else's.
+bool HasItsOwnMemory(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() &&
+         tensor.storage().nbytes() == tensor.nbytes();
+}
+
 void Overwrite(const at::Tensor& buffer, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
   buffer.resize_(value.sizes()).copy_(value);
@@ -62,7 +69,7 @@ class ContextParallelScope final : public Scope {
   void Shard(at::Tensor* buffer, int64_t dim, bool restore) {
     const at::Tensor part =
         HeadTail(*buffer, dim, group_->rank(), group_->size());
-    const bool replace = buffer->requires_grad();
+    const bool replace = buffer->requires_grad() || !HasItsOwnMemory(*buffer);
     if (restore) {
       saved_.push_back({buffer, replace ? *buffer : buffer->clone(), replace});
     }

@@ -32,7 +32,9 @@ struct ContextParallelOptions {
 // exit all but `no_restore` are whole again, as they were.
 //
 // A buffer is changed in place, so that all handles to it see it; one that
-// carries gradients is replaced by a differentiable part instead.
+// carries gradients is replaced by a differentiable part instead, and so is one
+// that shares its memory with others (expanded, or a part of a larger tensor),
+// which stay as they are.
 //
 // The factory can be entered once; the second time it returns
 // FAILED_PRECONDITION.

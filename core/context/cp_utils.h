@@ -9,7 +9,8 @@
 //   attach_cp_sdpa_hooks               AttachCpSdpaHooks
 //   attach_linear_attn_position_hooks  AttachLinearAttnPositionHooks
 //   make_cp_batch_and_ctx              MakeCpBatchAndContext
-//   make_cp_batch_for_te               MakeCpBatchForTe
+//   make_cp_batch_for_te               MakeCpBatchForTe (the releases'
+//                                      dictionaries, or the native mode)
 //   _shard_thd_chunk_for_te            ShardThdChunkForTe
 //
 // A step that comes as shards of a packed stream has PackedContext in place of
@@ -27,6 +28,7 @@
 #include "core/context/context_parallel.h"  // IWYU pragma: export
 #include "core/context/cp_batch.h"          // IWYU pragma: export
 #include "core/context/cp_batch_te.h"       // IWYU pragma: export
+#include "core/context/cp_batch_thd.h"      // IWYU pragma: export
 #include "core/context/hookable_module.h"   // IWYU pragma: export
 #include "core/context/packed_context.h"    // IWYU pragma: export
 #include "core/context/train_context.h"     // IWYU pragma: export

@@ -30,7 +30,7 @@ struct Outcome {
   json result() const { return json::parse(out); }
 };
 
-Outcome RunText(AttendFlags flags, const std::string& input) {
+Outcome RunText(CaseFlags flags, const std::string& input) {
   flags.input = "-";
   std::istringstream in(input);
   std::ostringstream out, err;
@@ -38,7 +38,7 @@ Outcome RunText(AttendFlags flags, const std::string& input) {
   return {exit_status, out.str(), err.str()};
 }
 
-Outcome RunJson(AttendFlags flags, const json& input) {
+Outcome RunJson(CaseFlags flags, const json& input) {
   flags.json = true;
   return RunText(flags, input.dump());
 }
@@ -161,7 +161,7 @@ TEST(RunAttendTest, PeopleGetALine) {
 
 struct Refusal {
   std::string name;
-  AttendFlags flags;
+  CaseFlags flags;
   json patch;  // Merged into SmallCase().
   std::string status;
   std::string reason;

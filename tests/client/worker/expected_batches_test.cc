@@ -20,7 +20,8 @@ TEST(ExpectedBatchesTest, ReadsTheDocumentsOfALine) {
   auto file = ExpectedBatches::Open(WriteLines(
       {R"({"input_ids": [[5,6,7,0,8,0],[1,2,3,4,5,6]],)"
        R"("seq_lens": [[3,1],[6,-1000]],"seq_lens_padded": [[4,2],[6]],)"
-       R"("position_ids": [[0,1,2,3,7,8],[0,1,2,3,4,5]]})"}));
+       R"("position_ids": [[0,1,2,3,7,8],[0,1,2,3,4,5]],)"
+       R"("labels": [[6,7,-100,0,9,0],[2,3,4,5,6,7]]})"}));
   ASSERT_THAT(file, IsOk());
   const auto batch = file->Read(0);
   ASSERT_THAT(batch, IsOk());
@@ -28,6 +29,8 @@ TEST(ExpectedBatchesTest, ReadsTheDocumentsOfALine) {
   EXPECT_THAT((**batch)[0].tokens, ElementsAre(5, 6, 7));
   EXPECT_THAT((**batch)[1].tokens, ElementsAre(8));
   EXPECT_THAT((**batch)[1].positions, ElementsAre(7));
+  EXPECT_THAT((**batch)[0].labels, ElementsAre(6, 7, -100));
+  EXPECT_THAT((**batch)[1].labels, ElementsAre(9));
   EXPECT_THAT((**batch)[2].tokens, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
@@ -38,6 +41,7 @@ TEST(ExpectedBatchesTest, RowWithoutLengthsIsOneDocument) {
   ASSERT_THAT(batch, IsOk());
   ASSERT_EQ((*batch)->size(), 1);
   EXPECT_THAT((**batch)[0].positions, ElementsAre(0, 1));
+  EXPECT_THAT((**batch)[0].labels, IsEmpty());
 }
 
 TEST(ExpectedBatchesTest, LineIsTheStepsNumber) {
@@ -90,6 +94,10 @@ INSTANTIATE_TEST_SUITE_P(
          "row 0: lists of a row differ in length"},
         {"Positions", R"({"input_ids": [[1,2]], "position_ids": [[0]]})",
          "row 0: lists of a row differ in length"},
+        {"Labels", R"({"input_ids": [[1,2]], "labels": [[0,1,2]]})",
+         "row 0: lists of a row differ in length"},
+        {"LabelRows", R"({"input_ids": [[1,2]], "labels": []})",
+         "lists differ in rows"},
         {"TooLong", R"({"input_ids": [[1,2]], "seq_lens": [[1,2]]})",
          "sequence 1 of 2 tokens in a slot of 2 does not fit its row of 2"},
         {"RealAboveSlot",

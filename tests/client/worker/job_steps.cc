@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -17,18 +18,25 @@
 
 namespace cpfeed::testing {
 
-PackedBatch BatchOf(const std::vector<std::vector<SlotLengths>>& rows,
-                    uint32_t seed) {
-  std::mt19937 random(seed);
-  std::uniform_int_distribution<int64_t> token(1, 50000);
-  std::vector<int64_t> ids;
+namespace {
+
+using Rows = std::vector<std::vector<SlotLengths>>;
+
+// `token(i)` is the i-th token of a document that begins with `first`.
+PackedBatch MakeBatch(
+    const Rows& rows, const std::function<int64_t()>& first,
+    const std::function<int64_t(int64_t first, int64_t i)>& token) {
+  std::vector<int64_t> ids, labels;
   RaggedLengths real{{}, {0}}, padded{{}, {0}};
   for (const auto& row : rows) {
     for (const SlotLengths& slot : row) {
       real.values.push_back(slot.real);
       padded.values.push_back(slot.padded);
+      const int64_t begin = first();
       for (int64_t i = 0; i < slot.padded; ++i) {
-        ids.push_back(i < slot.real ? token(random) : 0);
+        ids.push_back(i < slot.real ? token(begin, i) : 0);
+        labels.push_back(-100);
+        if (i > 0 && i < slot.real) labels[labels.size() - 2] = ids.back();
       }
     }
     real.row_splits.push_back(static_cast<int64_t>(real.values.size()));
@@ -37,11 +45,42 @@ PackedBatch BatchOf(const std::vector<std::vector<SlotLengths>>& rows,
   const int64_t num_rows = static_cast<int64_t>(rows.size());
   const int64_t width = static_cast<int64_t>(ids.size()) / num_rows;
   PackedBatch batch;
-  batch.input_ids = Tensor::FromVector<int64_t>({num_rows, width}, ids);
-  batch.labels = Tensor::FromVector<int64_t>({num_rows, width}, std::move(ids));
+  batch.input_ids =
+      Tensor::FromVector<int64_t>({num_rows, width}, std::move(ids));
+  batch.labels =
+      Tensor::FromVector<int64_t>({num_rows, width}, std::move(labels));
   batch.seq_lens = std::move(real);
   batch.seq_lens_padded = std::move(padded);
   return batch;
+}
+
+nlohmann::json RowsOf(const Tensor& tensor) {
+  const auto values = tensor.Values<int64_t>();
+  nlohmann::json rows = nlohmann::json::array();
+  const int64_t width = tensor.shape[1];
+  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
+    const auto first = values.begin() + row * width;
+    rows.push_back(std::vector<int64_t>(first, first + width));
+  }
+  return rows;
+}
+
+}  // namespace
+
+PackedBatch BatchOf(const Rows& rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int64_t> token(1, 50000);
+  return MakeBatch(
+      rows, [] { return 0; }, [&](int64_t, int64_t) { return token(random); });
+}
+
+PackedBatch CountingBatchOf(const Rows& rows, int64_t vocabulary,
+                            uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int64_t> token(0, vocabulary - 1);
+  return MakeBatch(
+      rows, [&] { return token(random); },
+      [=](int64_t first, int64_t i) { return (first + i) % vocabulary; });
 }
 
 std::string LineOf(const PackedBatch& batch) {
@@ -54,14 +93,8 @@ std::string LineOf(const PackedBatch& batch) {
     }
     return rows;
   };
-  const auto ids = batch.input_ids.Values<int64_t>();
-  nlohmann::json input_ids = nlohmann::json::array();
-  const int64_t width = batch.input_ids.shape[1];
-  for (int64_t row = 0; row < batch.input_ids.shape[0]; ++row) {
-    const auto first = ids.begin() + row * width;
-    input_ids.push_back(std::vector<int64_t>(first, first + width));
-  }
-  return nlohmann::json{{"input_ids", input_ids},
+  return nlohmann::json{{"input_ids", RowsOf(batch.input_ids)},
+                        {"labels", RowsOf(batch.labels)},
                         {"seq_lens", rows_of(*batch.seq_lens)},
                         {"seq_lens_padded", rows_of(*batch.seq_lens_padded)}}
       .dump();

@@ -15,13 +15,19 @@
 
 namespace cpfeed::testing {
 
-// Rows of sequences of real and slot lengths, token ids at random.
+// Rows of sequences of real and slot lengths, token ids at random. A label is
+// the next token of the document, -100 at its end and in padding.
 struct SlotLengths {
   int64_t real;
   int64_t padded;
 };
 PackedBatch BatchOf(const std::vector<std::vector<SlotLengths>>& rows,
                     uint32_t seed);
+
+// The same, but each document counts up from a random number modulo
+// `vocabulary`, which a model can learn.
+PackedBatch CountingBatchOf(const std::vector<std::vector<SlotLengths>>& rows,
+                            int64_t vocabulary, uint32_t seed);
 
 // The batch as a line of `cpfeed pack`, without its end.
 std::string LineOf(const PackedBatch& batch);

@@ -1,4 +1,5 @@
-// MakeCpBatchAndContext beside what the named releases of NeMo AutoModel did.
+// MakeCpBatchAndContext and ShardBatchContiguous beside what the named releases
+// of NeMo AutoModel did.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -13,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/loopback_communicator.h"
+#include "core/context/contiguous_batch.h"
 #include "core/context/cp_batch.h"
 #include "core/context/sdpa.h"
 #include "tests/testing/golden.h"
@@ -104,6 +106,26 @@ absl::Status RefusalOf(Input input, std::shared_ptr<Communicator> group,
   return (*factory)().status();
 }
 
+void ExpectContiguous(const json& item, const json& ranks) {
+  const Input input = InputOf(item);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    SCOPED_TRACE(rank);
+    const auto shard = ShardBatchContiguous(
+        input.batch,
+        {.cp_size = item["args"]["cp_size"], .cp_rank = static_cast<int>(rank)},
+        {.padding_token_id = item["args"]["padding_token_id"]});
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    const json& expected = ranks[rank];
+    EXPECT_EQ(shard->original_seq_len, expected["original_seq_len"]);
+    EXPECT_EQ(shard->padded_seq_len, expected["padded_seq_len"]);
+    EXPECT_EQ(shard->batch.size(), expected["batch"].size());
+    for (const auto& [name, value] : expected["batch"].items()) {
+      ASSERT_TRUE(shard->batch.contains(name)) << name;
+      ExpectEqual(shard->batch.at(name), value, name);
+    }
+  }
+}
+
 class ContextGoldenTest : public ::testing::TestWithParam<json> {
  protected:
   void Run(const std::string& era, Parity parity) {
@@ -112,6 +134,11 @@ class ContextGoldenTest : public ::testing::TestWithParam<json> {
       const auto method =
           ParseRotateMethod(item["args"]["rotate_method"].get<std::string>());
       EXPECT_EQ(method.ok(), !item["out"]["torch"].contains("err"));
+      return;
+    }
+    if (item["fn"] == "shard_batch_contiguous") {
+      if (!item["out"].contains(era)) GTEST_SKIP() << "not in this release";
+      ExpectContiguous(item, item["out"][era]["ranks"]);
       return;
     }
     const int cp_size = item["args"]["cp_size"];

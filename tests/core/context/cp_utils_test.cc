@@ -377,7 +377,8 @@ TEST(MakeCpBatchForTeTest, ShardsForOneRank) {
       {"position_ids", at::arange(8, at::kLong).reshape({1, 8})},
       {"seq_lens", at::zeros({1, 1}, at::kLong) + 8},
       {"seq_lens_padded", at::zeros({1, 1}, at::kLong) + 8}};
-  const auto shard = MakeCpBatchForTe(batch, {}, {.cp_size = 2, .cp_rank = 0});
+  const auto shard =
+      MakeCpBatchForTe(batch, ParityOptions(), {.cp_size = 2, .cp_rank = 0});
   ASSERT_THAT(shard, IsOk());
   EXPECT_TRUE(at::equal(
       shard->tensors.at("input_ids"),
@@ -388,14 +389,14 @@ TEST(MakeCpBatchForTeTest, ShardsForOneRank) {
   EXPECT_EQ(shard->local_indices->size(0), 4);
   // With one rank it is the converted batch, of which the other function gives
   // the same part.
-  const auto whole = MakeCpBatchForTe(batch, {}, {});
+  const auto whole = MakeCpBatchForTe(batch, ParityOptions(), {});
   ASSERT_THAT(whole, IsOk());
   const auto part =
       ShardThdChunkForTe(*whole, {}, {.cp_size = 2, .cp_rank = 0});
   ASSERT_THAT(part, IsOk());
   EXPECT_TRUE(
       at::equal(part->tensors.at("input_ids"), shard->tensors.at("input_ids")));
-  EXPECT_THAT(MakeCpBatchForTe(batch, {}, {}, "bshd"),
+  EXPECT_THAT(MakeCpBatchForTe(batch, ParityOptions(), {}, "bshd"),
               AllOf(StatusIs(absl::StatusCode::kInvalidArgument,
                              HasSubstr("must be thd")),
                     HasReason("ValueError")));
