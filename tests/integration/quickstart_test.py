@@ -1,20 +1,9 @@
 """tools/quickstart: the main job as processes, and faults that it must find."""
 
-import os
 import re
-import subprocess
-import sysconfig
 import unittest
 
-DOCUMENTS = os.path.join(sysconfig.get_path("stdlib"), "json")
-
-
-def quickstart(*options):
-    return subprocess.run(
-        ["tools/quickstart", "--docs", DOCUMENTS, "--row_width", "512",
-         *options],
-        capture_output=True, text=True, timeout=240,
-        env={**os.environ, "CPFEED_BIN": "."})
+from tests.integration.run_quickstart import quickstart
 
 
 class QuickstartTest(unittest.TestCase):
@@ -45,35 +34,6 @@ class QuickstartTest(unittest.TestCase):
                                   "768", "--layout", "striped"), 2, 3)
         self.assert_ok(quickstart("--steps", "2", "--ranks", "2", "--layout",
                                   "contiguous"), 2, 2)
-
-    def test_a_model_trains_as_on_one_device(self):
-        done = quickstart("--job=model", "--ranks", "2", "--steps", "50",
-                          "--row_width", "640")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        lines = done.stdout.splitlines()
-        match = re.fullmatch(
-            r"OK: 50 steps, 2 ranks, loss (\S+) -> (\S+), max relative "
-            r"difference (\S+) of losses, (\S+) of gradients", lines[-1])
-        self.assertTrue(match, lines[-1])
-        first, last, of_losses, of_gradients = map(float, match.groups())
-        self.assertLessEqual(last, first / 2)
-        self.assertLess(of_losses, 1e-5)
-        self.assertLess(of_gradients, 1e-5)
-        # float32 beside float64: no difference would mean that nothing was
-        # compared.
-        self.assertGreater(of_gradients, 0)
-        # The headings, a line a step, the summary.
-        self.assertEqual(len(lines), 52)
-        self.assertEqual([int(line.split()[0]) for line in lines[1:-1]],
-                         list(range(50)))
-
-    def test_faults_in_training_are_found(self):
-        for fault in ["swap", "drop", "stale_kv"]:
-            with self.subTest(fault):
-                done = quickstart("--job=model", "--ranks", "2", "--steps", "3",
-                                  "--row_width", "128", "--inject", fault)
-                self.assertNotEqual(done.returncode, 0)
-                self.assertNotIn("OK:", done.stdout)
 
     def test_injected_faults_are_found(self):
         for fault in ["swap", "drop", "stale_kv"]:
