@@ -135,7 +135,9 @@ TEST(ShardTaskBuilderTest, TilesCoverTheOutputOnce) {
       next += tile.bytes;
       EXPECT_EQ(tile.first_segment + tile.num_segments, (next + 99) / 100);
       // The second plane begins 100000 bytes behind the first: 0 behind 16.
-      if (i < 6) EXPECT_EQ(next % kShardTileBytes, 0);
+      if (i < 6) {
+        EXPECT_EQ(next % kShardTileBytes, 0);
+      }
     }
     EXPECT_EQ(next, 100'000);
   }
