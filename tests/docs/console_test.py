@@ -39,7 +39,7 @@ def commands(block):
 def steady(text):
     """Without what differs from run to run."""
     text = re.sub(r"\b\d(?:\.\d+)?e-0\d\b", "#e-0#", text)
-    text = re.sub(r"(loss \d+\.\d\d)\d+", r"\1", text)
+    text = re.sub(r"(\d+\.\d\d)\d\d+", r"\1", text)
     # A plan's milliseconds, before its digest.
     return re.sub(r"\d\.\d{3}  ([0-9a-f]{16})$", r"#  \1", text, flags=re.M)
 

@@ -11,6 +11,8 @@ class TutorialTest(console_test.ConsoleTest):
 
     def test_commands_print_what_the_documents_show(self):
         os.environ["PYTHONPATH"] = os.path.abspath("client/python")
+        # tools/quickstart is to build nothing.
+        os.environ["CPFEED_BIN"] = "."
         self.check("docs/tutorial.md")
 
 
