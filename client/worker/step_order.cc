@@ -9,9 +9,9 @@
 
 namespace cpfeed {
 
-StepOrder::StepOrder(StepOrderOptions options, StepSource source,
+StepOrder::StepOrder(const StepOrderOptions& options, StepSource source,
                      Communicator& group)
-    : options_(std::move(options)), source_(std::move(source)), group_(group) {}
+    : options_(options), source_(std::move(source)), group_(group) {}
 
 absl::StatusOr<std::optional<WorkerStep>> StepOrder::Read() {
   CF_ASSIGN_OR_RETURN(std::optional<WorkerStep> step, source_());

@@ -27,7 +27,8 @@ struct StepOrderOptions {
 
 class StepOrder {
  public:
-  StepOrder(StepOrderOptions options, StepSource source, Communicator& group);
+  StepOrder(const StepOrderOptions& options, StepSource source,
+            Communicator& group);
 
   // The next step that is not skipped; nothing behind num_steps, or at the end
   // of the data. All ranks call it.
