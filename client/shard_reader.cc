@@ -74,7 +74,7 @@ absl::StatusOr<std::optional<ReceivedStep>> ShardReader::Next() {
   Buffer message;
   while (!ended_ && stream_.Read(message)) {
     v1::StreamShardsResponse response;
-    CF_RETURN_IF_ERROR(DecodeMessage(message, response).status());
+    CF_ASSIGN_OR_RETURN(const Buffer payload, DecodeMessage(message, response));
     ReceivedStep received;
     switch (response.message_case()) {
       case v1::StreamShardsResponse::kStep:
@@ -82,6 +82,9 @@ absl::StatusOr<std::optional<ReceivedStep>> ShardReader::Next() {
       case v1::StreamShardsResponse::kTombstone:
         received.kind = ReceivedStep::Kind::kTombstone;
         received.header.set_step(response.tombstone().step());
+        received.reason = response.tombstone().reason();
+        received.cursor.resize(static_cast<size_t>(payload.size()));
+        payload.CopyTo(received.cursor.data());
         unacked_.push_back({response.tombstone().step(), 0});
         return received;
       case v1::StreamShardsResponse::kEpochEnd:

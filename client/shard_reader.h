@@ -52,6 +52,7 @@ struct ReceivedStep {
   v1::StepHeader header;
   StepShard shard;
   std::string cursor;  // Serialized v1::Cursor behind the step; leader only.
+  std::string reason;  // Of a tombstone.
 };
 
 // For one thread.

@@ -28,7 +28,8 @@ struct AdmittedBatch {
 
 // Converts the batch, completes it in `host` and counts it. `charge` is called
 // as by ConvertBatch. An error leaves the batch admitted; the caller rejects it
-// or closes the connection.
+// or closes the connection. A batch that fails with INTERNAL is poison: see
+// SessionHost::Quarantine.
 //
 // Errors: those of ConvertBatch and SessionHost::Complete.
 absl::Status ConvertAndComplete(SessionHost& host, AdmittedBatch admitted,

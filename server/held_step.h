@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/wire/shard_codec.h"
 #include "server/step_plans.h"
 
@@ -18,8 +20,10 @@ struct ConvertedBatch {
   std::string batch_id;
   int64_t data_epoch = 0;
   std::string producer_state;
-  std::vector<EncodedStep> ranks;  // [cp_size]
   std::shared_ptr<const StepPlans> plans;
+  std::vector<EncodedStep> ranks;  // [cp_size]; empty where it is poison.
+  // Not OK: it could not be converted, and its step is a tombstone.
+  absl::Status poison;
 };
 
 struct HeldStep {
@@ -28,6 +32,8 @@ struct HeldStep {
   int64_t sequence = 0;
   ConvertedBatch batch;
   std::string cursor;  // The serialized v1::Cursor behind this step.
+  // The pass over the data that ended with the step before.
+  std::optional<int64_t> ended_epoch;
 };
 
 // The message for one consumer: header completed, cursor in front of the

@@ -4,9 +4,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/batch_codec.h"
+#include "core/wire/status_codec.h"
 #include "server/admitted_batch.h"
 #include "server/batch_digest.h"
 #include "server/protocol.h"
@@ -19,6 +22,12 @@ namespace {
 // One incarnation for all small puts: they may follow one another, but not a
 // loader that counts its own.
 constexpr int64_t kUnaryIncarnation = 0;
+
+absl::Status MemoryPressure(absl::string_view what) {
+  return WithRetryDelay(
+      MakeError(absl::StatusCode::kResourceExhausted, kMemoryPressure, what),
+      absl::Milliseconds(500));
+}
 
 }  // namespace
 
@@ -60,7 +69,8 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::Put(
   }
   if (request.finish()) {
     const bool accepted =
-        receipt.outcome() == v1::BatchReceipt::OUTCOME_ACCEPTED;
+        receipt.outcome() == v1::BatchReceipt::OUTCOME_ACCEPTED ||
+        receipt.outcome() == v1::BatchReceipt::OUTCOME_SKIPPED;
     CF_RETURN_IF_ERROR(host->Finish(
         opened->connection, opened->next_sequence + (accepted ? 1 : 0)));
   }
@@ -84,8 +94,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
       host.Admit(connection, receipt.sequence(), digest, bytes,
                  bytes * kCostPerPayloadByte);
   if (!admission.ok() && ReasonOf(admission.status()) == kProtocolError) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, kMemoryPressure,
+    return MemoryPressure(
         absl::StrCat("session memory is full: ", admission.status().message(),
                      "; retry when consumers have read"));
   }
@@ -100,10 +109,9 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
     CF_ASSIGN_OR_RETURN(const bool charged,
                         host.Recharge(connection, receipt.sequence(), cost));
     if (charged) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kResourceExhausted, kMemoryPressure,
-                     absl::StrCat("session memory cannot take ", cost,
-                                  " bytes now; retry when consumers have "
-                                  "read"));
+    return MemoryPressure(
+        absl::StrCat("session memory cannot take ", cost,
+                     " bytes now; retry when consumers have read"));
   };
   CF_RETURN_IF_ERROR(ConvertAndComplete(host,
                                         {.connection = connection,
@@ -114,8 +122,14 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
                                          .payload = std::move(encoded.payload)},
                                         backend_, metrics_, charge));
   receipt.set_outcome(v1::BatchReceipt::OUTCOME_ACCEPTED);
-  const std::vector<PublishedStep> published = host.TakePublished(connection);
-  receipt.set_step(published.empty() ? -1 : published.front().step);
+  receipt.set_step(-1);  // It waits for its turn.
+  for (const auto& settled : host.TakePublished(connection)) {
+    if (settled.sequence != receipt.sequence()) continue;
+    receipt.set_step(settled.step);
+    if (settled.poison.ok()) continue;
+    receipt.set_outcome(v1::BatchReceipt::OUTCOME_SKIPPED);
+    *receipt.mutable_status() = StatusToProto(settled.poison);
+  }
   return receipt;
 }
 

@@ -13,6 +13,7 @@
 #include "server/drain_notice.h"
 #include "server/event_log.h"
 #include "server/protocol.h"
+#include "server/session_events.h"
 
 namespace cpfeed {
 namespace {
@@ -60,6 +61,9 @@ IngestStream::~IngestStream() {
 absl::Status IngestStream::Run() {
   absl::Status status = RunLoop();
   if (host_ != nullptr) {
+    SessionEvent event = ProducerEvent(v1::EVENT_KIND_STREAM_ENDED, producer_);
+    *event.mutable_status() = StatusToProto(status);
+    host_->Announce(std::move(event));
     EventLog("stream_ended")
         .Add("kind", "producer")
         .Add("session", host_->spec().name)
@@ -152,6 +156,7 @@ absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
       .AddTrace(call_.context())
       .Info();
   connection_ = opened.connection;
+  host_->Announce(ProducerEvent(v1::EVENT_KIND_STREAM_OPENED, producer_));
   v1::PutBatchesResponse response;
   v1::ProducerOpened& answer = *response.mutable_opened();
   answer.set_server_instance(server_instance_);
@@ -265,9 +270,12 @@ absl::Status IngestStream::CollectNews() {
   const std::optional<absl::Time> drain = host_->drain_deadline();
   const bool settled = IsSettled();  // Before its last receipts are taken.
   const bool drained = host_->IsDrained(connection_);
-  for (const PublishedStep& step : host_->TakePublished(connection_)) {
-    SendReceipt(step.sequence, v1::BatchReceipt::OUTCOME_ACCEPTED, step.step,
-                absl::OkStatus());
+  for (const SessionHost::SettledBatch& batch :
+       host_->TakePublished(connection_)) {
+    SendReceipt(batch.sequence,
+                batch.poison.ok() ? v1::BatchReceipt::OUTCOME_ACCEPTED
+                                  : v1::BatchReceipt::OUTCOME_SKIPPED,
+                batch.step, batch.poison);
   }
   CF_ASSIGN_OR_RETURN(const int64_t credit,
                       drain ? 0 : host_->TakeGrant(connection_));

@@ -76,7 +76,6 @@ absl::Status IngestStream::DecodeAndConvert(Arrived arrived) {
 // admitted behind it and is out of order now.
 absl::Status IngestStream::Settle(int64_t sequence, const absl::Status& why) {
   const bool out_of_order = ReasonOf(why) == kOutOfOrder;
-  if (absl::IsInternal(why)) host_->Fail(why);
   if (!out_of_order && !absl::IsInvalidArgument(why) &&
       !absl::IsDataLoss(why)) {
     return why;

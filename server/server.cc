@@ -21,6 +21,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "server/drain_notice.h"
+#include "server/event_log.h"
 #include "server/ingest_stream.h"
 #include "server/metrics/call_counter.h"
 #include "server/metrics/device_metrics.h"
@@ -35,6 +36,7 @@ namespace {
 
 constexpr int kMostProbeThreads = 8;
 constexpr absl::Duration kStreamsPoll = absl::Milliseconds(20);
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(500);
 
 std::string MakeInstanceId() {
   std::random_device random;
@@ -129,6 +131,7 @@ absl::Status Server::Build() {
   }
   ingest_streams_->Start();
   shard_streams_->Start();
+  sweeper_ = std::thread([this] { SweepLoop(); });
   CF_RETURN_IF_ERROR(StartProbe());
   return StartHttp();
 }
@@ -309,6 +312,14 @@ void Server::Fail() {
   SetState(ServingState::kFailing);
 }
 
+void Server::SweepLoop() {
+  while (!swept_.WaitForNotificationWithTimeout(kSweepInterval)) {
+    for (const std::string& name : registry_.Sweep()) {
+      EventLog("session_expired").Add("session", name).Info();
+    }
+  }
+}
+
 void Server::Hurry() {
   if (!hurried_.exchange(true)) hurry_.Notify();
 }
@@ -339,6 +350,10 @@ void Server::Stop() {
   server_->Shutdown(absl::ToChronoTime(hurried_ ? absl::Now() : end));
   ingest_streams_->Stop();
   shard_streams_->Stop();
+  if (sweeper_.joinable()) {
+    swept_.Notify();
+    sweeper_.join();
+  }
   probe_service_.Stop();
   if (probe_server_ != nullptr) probe_server_->Shutdown();
   // They read what is about to go.

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -40,6 +41,8 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:8470";  // Port 0 picks a free one.
   RegistryOptions registry;
   PlanCacheOptions plans;
+  // Cuts the shards; null takes the one of shard_device.
+  std::shared_ptr<const ShardExecutor> executor;
   int max_unary_threads = 64;
   bool reflection = true;
   TlsFiles tls;
@@ -121,8 +124,13 @@ class Server {
   absl::Status RunStream(absl::string_view path, ServerCall& call,
                          absl::FunctionRef<absl::Status(const Caller&)> run);
   ServerGauges Gauges() const;
-  ConversionBackend Backend() { return {*device_.executor, plans_}; }
+  ConversionBackend Backend() {
+    return {options_.executor != nullptr ? *options_.executor
+                                         : *device_.executor,
+            plans_};
+  }
   std::string RenderMetrics() const;
+  void SweepLoop();
 
   const ServerOptions options_;
   const std::string instance_;                    // Differs after each start.
@@ -152,6 +160,8 @@ class Server {
   std::unique_ptr<StreamAcceptor> shard_streams_;
   std::unique_ptr<HttpListener> metrics_listener_;
   std::unique_ptr<HttpListener> status_listener_;
+  absl::Notification swept_;
+  std::thread sweeper_;
 };
 
 }  // namespace cpfeed

@@ -11,11 +11,15 @@
 
 namespace cpfeed {
 
-SessionHost::SessionHost(SessionSpec spec)
+SessionHost::SessionHost(SessionSpec spec, SteadyClock clock)
     : spec_(std::move(spec)),
       create_time_(absl::Now()),
+      clock_(std::move(clock)),
+      current_(spec_.session),
       session_(spec_.config),
-      history_(spec_.history) {
+      history_(spec_.history),
+      renewed_at_(clock_()),
+      progress_at_(renewed_at_) {
   for (const std::string& id : spec_.config.producers) {
     v1::ProducerCursor cursor;
     cursor.set_producer(id);
@@ -55,6 +59,7 @@ absl::StatusOr<Admission> SessionHost::Admit(int64_t connection,
   auto admission =
       session_.Admit(connection, sequence, digest, payload_bytes, cost_bytes);
   if (!admission.ok()) return Explain(admission.status(), connection);
+  MarkProgress();
   return admission;
 }
 
@@ -74,6 +79,32 @@ absl::Status SessionHost::Complete(int64_t connection, int64_t sequence,
   waiting_[{FindProducerIndex(connection), sequence}] = std::move(batch);
   HoldPublished(*published);
   return absl::OkStatus();
+}
+
+absl::Status SessionHost::Quarantine(int64_t connection, int64_t sequence,
+                                     ConvertedBatch batch,
+                                     const absl::Status& why) {
+  {
+    absl::MutexLock lock(&mu_);
+    ++quarantined_batches_;
+    const auto found = connections_.find(connection);
+    if (found == connections_.end()) return why;
+    const int producer = found->second.producer;
+    SessionEvent event =
+        QuarantineEvent(spec_.config.producers[producer], sequence, why);
+    FillEvent(event);
+    events_.Add(std::move(event));
+    if (current_.delivery().poison_policy() == v1::POISON_POLICY_SKIP_STEP) {
+      batch.poison = why;
+      auto published = session_.Complete(connection, sequence, 0);
+      if (!published.ok()) return Explain(published.status(), connection);
+      waiting_[{producer, sequence}] = std::move(batch);
+      HoldPublished(*published);
+      return absl::OkStatus();
+    }
+  }
+  Fail(why);
+  return why;
 }
 
 absl::Status SessionHost::Reject(int64_t connection, int64_t sequence) {
@@ -112,7 +143,8 @@ absl::StatusOr<int64_t> SessionHost::TakeGrant(int64_t connection) {
   return grant;
 }
 
-std::vector<PublishedStep> SessionHost::TakePublished(int64_t connection) {
+std::vector<SessionHost::SettledBatch> SessionHost::TakePublished(
+    int64_t connection) {
   absl::MutexLock lock(&mu_);
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return {};
@@ -148,6 +180,10 @@ void SessionHost::HoldPublished(const std::vector<PublishedStep>& published) {
                                             .producer = cursor.producer(),
                                             .sequence = step.sequence,
                                             .batch = std::move(node.mapped())});
+    if (last_epoch_ && *last_epoch_ != held->batch.data_epoch) {
+      held->ended_epoch = last_epoch_;
+    }
+    last_epoch_ = held->batch.data_epoch;
     held->cursor = MakeCursor(step.step);
     history_.Add({.step = step.step,
                   .producer = held->producer,
@@ -155,11 +191,16 @@ void SessionHost::HoldPublished(const std::vector<PublishedStep>& published) {
                   .batch_id = held->batch.batch_id,
                   .data_epoch = held->batch.data_epoch,
                   .plans = held->batch.plans});
+    const absl::Status poison = held->batch.poison;
     steps_[step.step] = std::move(held);
     const int64_t connection = session_.producers()[step.producer].connection;
     const auto found = connections_.find(connection);
-    if (found != connections_.end()) found->second.published.push_back(step);
+    if (found != connections_.end()) {
+      found->second.published.push_back({step, poison});
+    }
   }
+  MarkProgress();
+  AnnounceState();
   NotifyAll();
 }
 
@@ -211,9 +252,11 @@ absl::Status SessionHost::Ack(int64_t connection, int64_t through_step) {
   absl::MutexLock lock(&mu_);
   const int64_t first_held = session_.first_held_step();
   const absl::Status status = session_.Ack(connection, through_step);
+  MarkProgress();
   // Only the slowest consumer's acknowledgement changes what others may do.
   if (session_.first_held_step() != first_held) {
     DropFreed();
+    if (session_.all_finished()) AnnounceState();
     NotifyAll();
   } else if (const auto found = connections_.find(connection);
              found != connections_.end()) {

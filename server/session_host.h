@@ -24,7 +24,10 @@
 #include "core/session/session.h"
 #include "cpfeed/v1/session.pb.h"
 #include "server/held_step.h"
+#include "server/session_events.h"
 #include "server/session_spec.h"
+#include "server/session_standing.h"
+#include "server/steady_clock.h"
 #include "server/step_history.h"
 #include "server/wakeup.h"
 
@@ -34,8 +37,9 @@ namespace cpfeed {
 // connection that a seek has ended fail with ABORTED and reason REWOUND.
 class SessionHost {
  public:
-  explicit SessionHost(SessionSpec spec);
+  explicit SessionHost(SessionSpec spec, SteadyClock clock = SteadyNow);
 
+  // As it was made; Update changes some of it for ToProto and the session.
   const SessionSpec& spec() const { return spec_; }
 
   // ---- Producers ----
@@ -59,14 +63,22 @@ class SessionHost {
                                 int64_t cost_bytes);
   absl::Status Complete(int64_t connection, int64_t sequence,
                         int64_t cost_bytes, ConvertedBatch batch);
+  // A batch under way cannot be converted, though nothing is wrong with it. By
+  // the session's policy its step becomes a tombstone, `batch` with `why`, or
+  // the session fails and `why` is returned.
+  absl::Status Quarantine(int64_t connection, int64_t sequence,
+                          ConvertedBatch batch, const absl::Status& why);
   absl::Status Reject(int64_t connection, int64_t sequence);
   absl::Status Refuse(int64_t connection, int64_t payload_bytes);
   absl::Status Finish(int64_t connection, int64_t num_batches);
   void CloseProducer(int64_t connection);
   absl::StatusOr<int64_t> TakeGrant(int64_t connection);
 
+  struct SettledBatch : PublishedStep {
+    absl::Status poison;  // Not OK: its step is a tombstone.
+  };
   // Steps that this producer's batches became since the last call.
-  std::vector<PublishedStep> TakePublished(int64_t connection);
+  std::vector<SettledBatch> TakePublished(int64_t connection);
 
   // Whether the producer has finished and all its batches are steps.
   bool IsDrained(int64_t connection) const;
@@ -122,22 +134,53 @@ class SessionHost {
   // Ends all streams with `status`, now and later.
   void Fail(absl::Status status);
 
+  // Fail, where the session is deleted (NOT_FOUND) or the server stops: watches
+  // end, too.
+  void End(absl::Status status);
+
+  // Takes what SessionService.UpdateSession may change from `spec`.
+  //
+  // Errors: as Session::SetLimits.
+  absl::Status Update(const SessionSpec& spec);
+
+  // ---- Time ----
+
+  // Starts the lease anew; returns what is left, or infinity without a lease.
+  absl::Duration Renew();
+
+  // Looks at the clock: open streams renew the lease, and a session that stands
+  // still is told of. Whether the lease has run out.
+  bool Tick();
+
+  // What happened, for those who watch. `event`'s kind and what it concerns are
+  // set; the rest is filled in.
+  void Announce(SessionEvent event);
+  const SessionEvents& events() const { return events_; }
+  // The first event of a watch.
+  SessionEvent CurrentEvent() const;
+
   // ---- State ----
 
   v1::Session ToProto() const;
   bool AllAcked() const;
 
   // Calls `read` under the lock: it must not take long, or call back.
-  void Read(absl::FunctionRef<void(const Session&)> read) const;
+  void Read(absl::FunctionRef<void(const Session&, const SessionStanding&)>
+                read) const;
 
   // Batches that became steps, each time that they did.
   int64_t published_steps() const;
+
+  // Batches that could not be converted.
+  int64_t quarantined_batches() const;
+
+  int64_t memory_budget_bytes() const;
 
  private:
   struct Connection {
     Wakeup* wakeup = nullptr;
     int producer = -1;  // -1 for consumers.
-    std::vector<PublishedStep> published;
+    std::vector<SettledBatch> published;
   };
 
   absl::Status CheckOfThisSession(const v1::Cursor& cursor) const;
@@ -152,11 +195,18 @@ class SessionHost {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FillPositions(v1::Session& proto) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  SessionStanding Standing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FillEvent(SessionEvent& event) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnnounceState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MarkProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const SessionSpec spec_;
   const absl::Time create_time_;
+  const SteadyClock clock_;
+  SessionEvents events_;
 
   mutable absl::Mutex mu_;
+  v1::Session current_ ABSL_GUARDED_BY(mu_);  // The spec, with its updates.
   Session session_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, Connection> connections_ ABSL_GUARDED_BY(mu_);
   std::set<int64_t> rewound_ ABSL_GUARDED_BY(mu_);  // Ended by a seek.
@@ -165,12 +215,17 @@ class SessionHost {
       ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::shared_ptr<const HeldStep>> steps_
       ABSL_GUARDED_BY(mu_);
-  StepHistory history_ ABSL_GUARDED_BY(mu_);
   // What the cursor behind the newest step says of each producer.
   std::vector<v1::ProducerCursor> cursors_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> drain_deadline_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> draining_ = false;
   int64_t published_steps_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t quarantined_batches_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<int64_t> last_epoch_ ABSL_GUARDED_BY(mu_);  // Of the last step.
+  StepHistory history_ ABSL_GUARDED_BY(mu_);
+  absl::Duration renewed_at_ ABSL_GUARDED_BY(mu_);
+  absl::Duration progress_at_ ABSL_GUARDED_BY(mu_);
+  SessionStanding announced_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cpfeed

@@ -1,5 +1,5 @@
-// The part of a session that concerns the trainer: cursors, commit, seek, and
-// what people see of it.
+// The part of a session that concerns the trainer: cursors, commit, seek, the
+// end.
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,6 @@
 #include "core/base/status_macros.h"
 #include "core/wire/batch_codec.h"
 #include "core/wire/cursor_codec.h"
-#include "google/protobuf/util/time_util.h"
 #include "server/session_host.h"
 
 namespace cpfeed {
@@ -53,6 +52,8 @@ std::string SessionHost::MakeCursor(int64_t step) const {
     *cursor.add_producers() = producer;
   }
   cursor.set_spec_digest(spec_.digest);
+  cursor.set_schema_digest(spec_.schema_digest);
+  if (last_epoch_) cursor.set_data_epoch(*last_epoch_);
   SealCursor(cursor);
   return SerializeDeterministic(cursor);
 }
@@ -82,11 +83,20 @@ absl::Status SessionHost::Seek(const v1::Cursor& cursor) {
     steps_.clear();
     waiting_.clear();
     history_.ForgetFrom(cursor.step() + 1);
+    last_epoch_.reset();
+    if (cursor.has_data_epoch()) last_epoch_ = cursor.data_epoch();
   }
   DropFreed();
   for (const auto& [number, connection] : connections_) {
     if (rewinds || connection.producer < 0) rewound_.insert(number);
   }
+  SessionEvent event;
+  event.set_kind(v1::EVENT_KIND_REWOUND);
+  event.set_step(cursor.step() + 1);
+  FillEvent(event);
+  events_.Add(std::move(event));
+  MarkProgress();
+  AnnounceState();
   NotifyAll();
   return absl::OkStatus();
 }
@@ -95,6 +105,7 @@ void SessionHost::SetDrain(std::optional<absl::Time> deadline) {
   absl::MutexLock lock(&mu_);
   drain_deadline_ = deadline;
   draining_ = deadline.has_value();
+  AnnounceState();
   NotifyAll();
 }
 
@@ -126,6 +137,7 @@ void SessionHost::Fail(absl::Status status) {
   session_.Fail(std::move(status));
   steps_.clear();
   waiting_.clear();
+  AnnounceState();
   NotifyAll();
 }
 
@@ -138,69 +150,6 @@ absl::Status SessionHost::Explain(absl::Status status,
                                   session_.generation(), ")"));
   }
   return status;
-}
-
-bool SessionHost::AllAcked() const {
-  absl::MutexLock lock(&mu_);
-  return session_.all_acked();
-}
-
-void SessionHost::Read(absl::FunctionRef<void(const Session&)> read) const {
-  absl::MutexLock lock(&mu_);
-  read(session_);
-}
-
-int64_t SessionHost::published_steps() const {
-  absl::MutexLock lock(&mu_);
-  return published_steps_;
-}
-
-void SessionHost::FillPositions(v1::Session& proto) const {
-  for (const Session::Producer& producer : session_.producers()) {
-    v1::ProducerPosition& position = *proto.add_producer_positions();
-    position.set_producer(producer.id);
-    position.set_next_sequence(producer.next_sequence);
-    position.set_connected(producer.connection != 0);
-    position.set_finished(producer.finished);
-    position.set_incarnation(producer.incarnation);
-  }
-  const int per_rank = spec_.config.consumers_per_cp_rank;
-  for (size_t i = 0; i < session_.consumers().size(); ++i) {
-    const Session::Consumer& consumer = session_.consumers()[i];
-    v1::ConsumerPosition& position = *proto.add_consumer_positions();
-    position.set_cp_rank(static_cast<int>(i) / per_rank);
-    position.set_consumer(static_cast<int>(i) % per_rank);
-    position.set_acknowledged_step(consumer.acked_step);
-    position.set_sent_step(consumer.next_step - 1);
-    position.set_connected(consumer.connection != 0);
-  }
-}
-
-v1::Session SessionHost::ToProto() const {
-  v1::Session proto = spec_.session;
-  proto.set_name(spec_.name);
-  proto.set_spec_digest(spec_.digest);
-  *proto.mutable_create_time() =
-      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-          absl::ToUnixNanos(create_time_));
-  absl::MutexLock lock(&mu_);
-  FillPositions(proto);
-  proto.set_generation(session_.generation());
-  proto.set_next_step(session_.next_step());
-  proto.set_first_held_step(session_.first_held_step());
-  proto.set_committed_step(session_.committed_step());
-  proto.set_memory_bytes(session_.charged_bytes());
-  if (!session_.failure().ok()) {
-    proto.set_state(v1::SESSION_STATE_FAILED);
-    proto.set_state_detail(session_.failure().ToString());
-  } else if (session_.all_finished() && session_.all_acked()) {
-    proto.set_state(v1::SESSION_STATE_FINISHED);
-  } else if (session_.next_step() > 0) {
-    proto.set_state(v1::SESSION_STATE_RUNNING);
-  } else {
-    proto.set_state(v1::SESSION_STATE_READY);
-  }
-  return proto;
 }
 
 }  // namespace cpfeed

@@ -7,22 +7,35 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/cursor_codec.h"
+#include "server/session_update.h"
 
 namespace cpfeed {
 namespace {
 
+// When memory may be there that is not now.
+constexpr absl::Duration kRetryForMemory = absl::Seconds(1);
+
 absl::Status CheckStartCursor(const v1::Cursor& cursor, const SessionSpec& spec,
                               bool allow_topology_change) {
   CF_RETURN_IF_ERROR(CheckCursor(cursor));
-  if (cursor.spec_digest() != spec.digest && !allow_topology_change) {
+  if (cursor.spec_digest() == spec.digest) return absl::OkStatus();
+  if (cursor.schema_digest() != spec.schema_digest) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, kCursorMismatch,
-        absl::StrCat("start_cursor is of a session with spec digest ",
-                     absl::Hex(cursor.spec_digest()), "; this one has ",
-                     absl::Hex(spec.digest),
-                     "; set allow_topology_change if only cp_size changed"));
+        absl::StrCat("start_cursor is of a session whose sharding, tensors, "
+                     "producers and dp_size have the digest ",
+                     absl::Hex(cursor.schema_digest()),
+                     "; those of this one have ",
+                     absl::Hex(spec.schema_digest)));
   }
-  return absl::OkStatus();
+  if (allow_topology_change) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, kTopologyMismatch,
+      absl::StrCat("start_cursor is of a session with spec digest ",
+                   absl::Hex(cursor.spec_digest()), "; this one has ",
+                   absl::Hex(spec.digest),
+                   " and another topology; set allow_topology_change if that "
+                   "is meant"));
 }
 
 absl::Status Draining() {
@@ -35,7 +48,8 @@ absl::Status Draining() {
 SessionRegistry::SessionRegistry(RegistryOptions options) : options_(options) {}
 
 absl::Status SessionRegistry::CheckRoom(const SessionSpec& spec) const {
-  if (static_cast<int>(sessions_.size()) >= options_.max_sessions) {
+  const bool is_new = !sessions_.contains(spec.name);
+  if (is_new && static_cast<int>(sessions_.size()) >= options_.max_sessions) {
     return MakeError(absl::StatusCode::kResourceExhausted, kQuota,
                      absl::StrCat("server has ", sessions_.size(),
                                   " sessions, as many as --max_sessions"));
@@ -48,15 +62,18 @@ absl::Status SessionRegistry::CheckRoom(const SessionSpec& spec) const {
   };
   count(spec);
   for (const auto& [name, host] : sessions_) {
-    bytes += host->spec().config.memory_budget_bytes;
+    if (name == spec.name) continue;
+    bytes += host->memory_budget_bytes();
     count(host->spec());
   }
   if (bytes > options_.memory_budget_bytes) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, kMemoryPressure,
-        absl::StrCat("sessions ask for ", bytes,
-                     " bytes together; the server's --memory_budget is ",
-                     options_.memory_budget_bytes));
+    return WithRetryDelay(
+        MakeError(absl::StatusCode::kResourceExhausted, kMemoryPressure,
+                  absl::StrCat("sessions ask for ", bytes,
+                               " bytes together; the server's --memory_budget "
+                               "is ",
+                               options_.memory_budget_bytes)),
+        kRetryForMemory);
   }
   if (streams > options_.max_streams) {
     return MakeError(absl::StatusCode::kResourceExhausted, kQuota,
@@ -72,9 +89,9 @@ absl::Status SessionRegistry::CheckQuota(const SessionSpec& spec,
   int64_t sessions = 1;
   int64_t bytes = spec.config.memory_budget_bytes;
   for (const auto& [name, owner] : owners_) {
-    if (owner != caller.name()) continue;
+    if (owner != caller.name() || name == spec.name) continue;
     ++sessions;
-    bytes += sessions_.find(name)->second->spec().config.memory_budget_bytes;
+    bytes += sessions_.find(name)->second->memory_budget_bytes();
   }
   const auto check = [&](absl::string_view what, int64_t used,
                          int64_t most) -> absl::Status {
@@ -110,15 +127,16 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
   if (draining_) return Draining();
   const auto found = sessions_.find(spec.name);
   if (found != sessions_.end()) {
-    if (found->second->spec().digest == spec.digest) return found->second;
+    const uint64_t digest = found->second->spec().request_digest;
+    if (digest == spec.request_digest) return found->second;
     return MakeError(absl::StatusCode::kAlreadyExists, kSessionExists,
-                     absl::StrCat(spec.name, " is there with spec digest ",
-                                  absl::Hex(found->second->spec().digest),
-                                  "; this spec has ", absl::Hex(spec.digest)));
+                     absl::StrCat(spec.name, " is there with a spec of digest ",
+                                  absl::Hex(digest), "; this spec has ",
+                                  absl::Hex(spec.request_digest)));
   }
   CF_RETURN_IF_ERROR(CheckRoom(spec));
   CF_RETURN_IF_ERROR(CheckQuota(spec, caller));
-  auto host = std::make_shared<SessionHost>(spec);
+  auto host = std::make_shared<SessionHost>(spec, options_.clock);
   if (request.has_start_cursor()) {
     const absl::Status status = host->Seek(cursor);
     if (!status.ok()) return Annotate(status, "start_cursor");
@@ -192,6 +210,15 @@ int64_t SessionRegistry::published_steps() const {
   return steps;
 }
 
+int64_t SessionRegistry::quarantined_batches() const {
+  absl::MutexLock lock(&mu_);
+  int64_t batches = deleted_quarantined_;
+  for (const auto& [name, host] : sessions_) {
+    batches += host->quarantined_batches();
+  }
+  return batches;
+}
+
 absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request,
                                      const Caller& caller) {
   absl::StatusOr<std::shared_ptr<SessionHost>> host =
@@ -207,21 +234,58 @@ absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request,
         absl::StrCat(request.name(),
                      " has steps that are not acknowledged; set force"));
   }
-  {
-    absl::MutexLock lock(&mu_);
-    if (sessions_.erase(request.name()) == 0) return absl::OkStatus();
-    owners_.erase(request.name());
-    deleted_steps_ += (*host)->published_steps();
+  if (Erase(**host)) {
+    (*host)->End(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
+                           absl::StrCat(request.name(), " was deleted")));
   }
-  (*host)->Fail(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
-                          absl::StrCat(request.name(), " was deleted")));
   return absl::OkStatus();
+}
+
+bool SessionRegistry::Erase(const SessionHost& host) {
+  absl::MutexLock lock(&mu_);
+  const auto found = sessions_.find(host.spec().name);
+  if (found == sessions_.end() || found->second.get() != &host) return false;
+  deleted_steps_ += host.published_steps();
+  deleted_quarantined_ += host.quarantined_batches();
+  owners_.erase(host.spec().name);
+  sessions_.erase(found);  // The caller holds it.
+  return true;
+}
+
+std::vector<std::string> SessionRegistry::Sweep() {
+  std::vector<std::string> expired;
+  for (const std::shared_ptr<SessionHost>& host : All()) {
+    if (!host->Tick() || !Erase(*host)) continue;
+    const std::string& name = host->spec().name;
+    host->End(MakeError(absl::StatusCode::kNotFound, kSessionExpired,
+                        absl::StrCat("the lease of ", name, " ran out")));
+    expired.push_back(name);
+  }
+  return expired;
+}
+
+absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Update(
+    const v1::UpdateSessionRequest& request, const Caller& caller) {
+  CF_ASSIGN_OR_RETURN(const std::shared_ptr<SessionHost> host,
+                      Find(request.session().name(), caller));
+  v1::Session changed = host->ToProto();
+  CF_RETURN_IF_ERROR(ApplyUpdate(request, changed));
+  CF_ASSIGN_OR_RETURN(
+      const SessionSpec spec,
+      MakeSessionSpec(host->spec().name, changed, options_.defaults));
+  absl::MutexLock lock(&mu_);
+  if (spec.config.memory_budget_bytes > host->memory_budget_bytes()) {
+    CF_RETURN_IF_ERROR(CheckRoom(spec));
+    CF_RETURN_IF_ERROR(CheckQuota(spec, caller));
+  }
+  CF_RETURN_IF_ERROR(host->Update(spec));
+  return host;
 }
 
 void SessionRegistry::Shutdown(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
   closed_ = status;
-  for (const auto& [name, host] : sessions_) host->Fail(status);
+  for (const auto& [name, host] : sessions_) host->End(status);
 }
 
 }  // namespace cpfeed

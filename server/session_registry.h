@@ -19,6 +19,7 @@
 #include "server/auth/principal.h"
 #include "server/session_host.h"
 #include "server/session_spec.h"
+#include "server/steady_clock.h"
 
 namespace cpfeed {
 
@@ -28,6 +29,7 @@ struct RegistryOptions {
   // Streams of all sessions; each takes two threads.
   int max_streams = 1024;
   SessionDefaults defaults;
+  SteadyClock clock = SteadyNow;
 };
 
 // Thread-safe.
@@ -64,10 +66,19 @@ class SessionRegistry {
 
   // Of all sessions that there are and were. Never falls.
   int64_t published_steps() const;
+  int64_t quarantined_batches() const;
 
   // Errors: as SessionService.DeleteSession.
   absl::Status Delete(const v1::DeleteSessionRequest& request,
                       const Caller& caller);
+
+  // Errors: as SessionService.UpdateSession.
+  absl::StatusOr<std::shared_ptr<SessionHost>> Update(
+      const v1::UpdateSessionRequest& request, const Caller& caller);
+
+  // Looks at the clock for all sessions; see SessionHost::Tick. Deletes those
+  // whose lease has run out and returns their names. Call about once a second.
+  std::vector<std::string> Sweep();
 
   // Makes no more sessions and streams, and tells those that there are; see
   // SessionHost::SetDrain.
@@ -79,10 +90,13 @@ class SessionRegistry {
   void Shutdown(const absl::Status& status);
 
  private:
+  // Room for `spec`, in place of a session of its name.
   absl::Status CheckRoom(const SessionSpec& spec) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckQuota(const SessionSpec& spec, const Caller& caller) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // False: it is gone already.
+  bool Erase(const SessionHost& host) ABSL_LOCKS_EXCLUDED(mu_);
 
   const RegistryOptions options_;
   mutable absl::Mutex mu_;
@@ -92,7 +106,9 @@ class SessionRegistry {
   std::map<std::string, std::string, std::less<>> owners_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
-  int64_t deleted_steps_ ABSL_GUARDED_BY(mu_) = 0;  // Of deleted sessions.
+  // Of deleted sessions.
+  int64_t deleted_steps_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t deleted_quarantined_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace cpfeed

@@ -5,6 +5,7 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cpfeed/v1/session.grpc.pb.h"
 #include "server/auth/authenticator.h"
+#include "server/auth/use_counter.h"
 #include "server/session_registry.h"
 
 namespace cpfeed {
@@ -40,6 +42,15 @@ class SessionServiceImpl final : public v1::SessionService::Service {
   grpc::Status CommitCursor(grpc::ServerContext* context,
                             const v1::CommitCursorRequest* request,
                             v1::CommitCursorResponse* response) override;
+  grpc::Status UpdateSession(grpc::ServerContext* context,
+                             const v1::UpdateSessionRequest* request,
+                             v1::UpdateSessionResponse* response) override;
+  grpc::Status RenewSession(grpc::ServerContext* context,
+                            const v1::RenewSessionRequest* request,
+                            v1::RenewSessionResponse* response) override;
+  grpc::Status WatchSession(
+      grpc::ServerContext* context, const v1::WatchSessionRequest* request,
+      grpc::ServerWriter<v1::WatchSessionResponse>* writer) override;
 
  private:
   // The session of that name, if the caller may see it.
@@ -48,6 +59,7 @@ class SessionServiceImpl final : public v1::SessionService::Service {
 
   SessionRegistry& registry_;
   Authenticator* const authenticator_;
+  UseCounter watches_{"watches"};
 };
 
 }  // namespace cpfeed

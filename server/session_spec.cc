@@ -5,12 +5,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/digest.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/batch/token_shape.h"
 #include "core/wire/cursor_codec.h"
 #include "core/wire/tensor_codec.h"
+#include "google/protobuf/util/time_util.h"
 #include "transport/channel_settings.h"
 
 namespace cpfeed {
@@ -44,6 +46,26 @@ void ClearOutputOnly(v1::Session& session) {
   session.clear_spec_digest();
 }
 
+absl::Status CheckTimes(const v1::Session& session) {
+  const auto check = [](absl::string_view field, absl::Duration time,
+                        absl::Duration least) -> absl::Status {
+    constexpr absl::Duration kMost = absl::Hours(24 * 365);
+    if (time == absl::ZeroDuration() || (least <= time && time <= kMost)) {
+      return absl::OkStatus();
+    }
+    return InvalidField(
+        field, absl::StrCat("is ", absl::FormatDuration(time), "; must be ",
+                            absl::FormatDuration(least), " to ",
+                            absl::FormatDuration(kMost), ", or 0"));
+  };
+  CF_RETURN_IF_ERROR(check("lease_duration",
+                           DurationOf(session.lease_duration()),
+                           absl::Seconds(1)));
+  return check("delivery.stall_timeout",
+               DurationOf(session.delivery().stall_timeout()),
+               absl::Milliseconds(1));
+}
+
 void FillDefaults(const SessionDefaults& defaults, v1::Session& session) {
   v1::Topology& topology = *session.mutable_topology();
   topology.set_consumers_per_cp_rank(
@@ -55,6 +77,11 @@ void FillDefaults(const SessionDefaults& defaults, v1::Session& session) {
       OrDefault(delivery.max_step_skew(), defaults.max_step_skew));
   delivery.set_max_uncommitted_steps(OrDefault(delivery.max_uncommitted_steps(),
                                                defaults.max_uncommitted_steps));
+  if (DurationOf(delivery.stall_timeout()) == absl::ZeroDuration()) {
+    *delivery.mutable_stall_timeout() =
+        google::protobuf::util::TimeUtil::NanosecondsToDuration(
+            absl::ToInt64Nanoseconds(defaults.stall_timeout));
+  }
   v1::SessionLimits& limits = *session.mutable_limits();
   limits.set_memory_budget_bytes(
       OrDefault(limits.memory_budget_bytes(), defaults.memory_budget_bytes));
@@ -86,18 +113,18 @@ absl::Status CheckHeads(const v1::Topology& topology) {
       "", "ring", "allgather", "alltoall", "hierarchical", "planned"};
   if (std::find(std::begin(kExchanges), std::end(kExchanges), exchange) ==
       std::end(kExchanges)) {
-    return InvalidArgument(
-        kBadOption, absl::StrCat("topology.exchange is \"", exchange,
-                                 "\"; must be ring, allgather, alltoall, "
-                                 "hierarchical or planned"));
+    return InvalidField("topology.exchange",
+                        absl::StrCat("is \"", exchange,
+                                     "\"; must be ring, allgather, alltoall, "
+                                     "hierarchical or planned"));
   }
   const int heads = topology.num_heads();
   const int kv_heads = OrDefault(topology.num_kv_heads(), heads);
   if (heads < 0 || kv_heads < 0 ||
       (heads > 0 && kv_heads > 0 && heads % kv_heads != 0)) {
-    return InvalidArgument(
-        kBadOption,
-        absl::StrCat("topology.num_heads is ", heads,
+    return InvalidField(
+        "topology.num_heads",
+        absl::StrCat("is ", heads,
                      "; must be a multiple of num_kv_heads = ", kv_heads));
   }
   const int cp_size = topology.cp_size();
@@ -137,10 +164,10 @@ absl::Status CheckTensorFields(const v1::Session& session) {
 
 absl::Status CheckEnums(const v1::Session& session) {
   if (!v1::Retention_IsValid(session.delivery().retention())) {
-    return InvalidArgument(kBadOption, "delivery.retention is unknown");
+    return InvalidField("delivery.retention", "is unknown");
   }
   if (!v1::PoisonPolicy_IsValid(session.delivery().poison_policy())) {
-    return InvalidArgument(kBadOption, "delivery.poison_policy is unknown");
+    return InvalidField("delivery.poison_policy", "is unknown");
   }
   if (session.labels_size() > kMaxLabels) {
     return InvalidArgument(
@@ -149,11 +176,35 @@ absl::Status CheckEnums(const v1::Session& session) {
   }
   const int64_t message = session.limits().max_message_bytes();
   if (message < 1024 || message > kMaxChunkBytes) {
-    return InvalidArgument(kBadOption,
-                           absl::StrCat("limits.max_message_bytes is ", message,
-                                        "; must be 1024 to ", kMaxChunkBytes));
+    return InvalidField(
+        "limits.max_message_bytes",
+        absl::StrCat("is ", message, "; must be 1024 to ", kMaxChunkBytes));
   }
   return absl::OkStatus();
+}
+
+uint64_t DigestOf(const v1::Session& session) {
+  const std::string bytes = SerializeDeterministic(session);
+  return Digest(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+// What decides which bytes each rank gets.
+v1::Session WhatMakesTheData(const v1::Session& session) {
+  v1::Session data;
+  *data.mutable_topology() = session.topology();
+  *data.mutable_sharding() = session.sharding();
+  *data.mutable_tensors() = session.tensors();
+  *data.mutable_producers() = session.producers();
+  return data;
+}
+
+// Of that what stays when ranks come or go: where the job is, and its stream.
+v1::Session WhatOutlivesATopology(const v1::Session& session) {
+  v1::Session schema = WhatMakesTheData(session);
+  schema.mutable_topology()->Clear();
+  schema.mutable_topology()->set_dp_size(session.topology().dp_size());
+  schema.mutable_topology()->set_dp_rank(session.topology().dp_rank());
+  return schema;
 }
 
 }  // namespace
@@ -174,15 +225,21 @@ absl::StatusOr<std::string> SessionName(absl::string_view session_id) {
   return absl::StrCat("sessions/", session_id);
 }
 
-absl::StatusOr<SessionSpec> MakeSessionSpec(
-    const v1::CreateSessionRequest& request, const SessionDefaults& defaults) {
+absl::Duration DurationOf(const google::protobuf::Duration& proto) {
+  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
+}
+
+absl::StatusOr<SessionSpec> MakeSessionSpec(const std::string& name,
+                                            const v1::Session& session,
+                                            const SessionDefaults& defaults) {
   SessionSpec spec;
-  CF_ASSIGN_OR_RETURN(spec.name, SessionName(request.session_id()));
-  spec.session = request.session();
+  spec.name = name;
+  spec.session = session;
   ClearOutputOnly(spec.session);
   FillDefaults(defaults, spec.session);
   spec.config = ConfigOf(spec.session);
   CF_RETURN_IF_ERROR(CheckEnums(spec.session));
+  CF_RETURN_IF_ERROR(CheckTimes(spec.session));
   CF_RETURN_IF_ERROR(CheckTensorFields(spec.session));
   CF_RETURN_IF_ERROR(ValidateConfig(spec.config));
   CF_RETURN_IF_ERROR(CheckHeads(spec.session.topology()));
@@ -190,9 +247,17 @@ absl::StatusOr<SessionSpec> MakeSessionSpec(
                       ShardingFromProto(spec.session.sharding()));
   spec.history = defaults.history;
   spec.max_message_bytes = spec.session.limits().max_message_bytes();
-  const std::string bytes = SerializeDeterministic(spec.session);
-  spec.digest = Digest(bytes.data(), static_cast<int64_t>(bytes.size()));
+  spec.request_digest = DigestOf(spec.session);
+  spec.digest = DigestOf(WhatMakesTheData(spec.session));
+  spec.schema_digest = DigestOf(WhatOutlivesATopology(spec.session));
   return spec;
+}
+
+absl::StatusOr<SessionSpec> MakeSessionSpec(
+    const v1::CreateSessionRequest& request, const SessionDefaults& defaults) {
+  CF_ASSIGN_OR_RETURN(const std::string name,
+                      SessionName(request.session_id()));
+  return MakeSessionSpec(name, request.session(), defaults);
 }
 
 }  // namespace cpfeed

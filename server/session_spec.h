@@ -7,9 +7,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/session/session_config.h"
 #include "core/wire/sharding_codec.h"
 #include "cpfeed/v1/session.pb.h"
+#include "google/protobuf/duration.pb.h"
 #include "server/step_history.h"
 
 namespace cpfeed {
@@ -23,6 +26,7 @@ struct SessionDefaults {
   int32_t max_step_skew = 8;
   int32_t max_uncommitted_steps = 2;
   HistoryOptions history;
+  absl::Duration stall_timeout = absl::Minutes(1);
 };
 
 struct SessionSpec {
@@ -32,7 +36,12 @@ struct SessionSpec {
   Sharding sharding;
   int64_t max_message_bytes = 0;
   HistoryOptions history;
-  uint64_t digest = 0;  // Equal specs have equal digests.
+  // Equal requests have equal ones.
+  uint64_t request_digest = 0;
+  // Of what decides the bytes: topology, sharding, tensors, producers.
+  uint64_t digest = 0;
+  // Of those what a changed cp_size leaves; see Cursor.schema_digest.
+  uint64_t schema_digest = 0;
 };
 
 // Checks a CreateSessionRequest.
@@ -44,6 +53,13 @@ struct SessionSpec {
 //                        share out over cp_size.
 absl::StatusOr<SessionSpec> MakeSessionSpec(
     const v1::CreateSessionRequest& request, const SessionDefaults& defaults);
+
+// As above, of a session that has its name already.
+absl::StatusOr<SessionSpec> MakeSessionSpec(const std::string& name,
+                                            const v1::Session& session,
+                                            const SessionDefaults& defaults);
+
+absl::Duration DurationOf(const google::protobuf::Duration& proto);
 
 // "sessions/{id}" of a valid id.
 //

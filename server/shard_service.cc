@@ -73,6 +73,10 @@ absl::StatusOr<v1::GetShardResponse> GetOne(
                      session.first_held_step(), " to ", session.next_step() - 1,
                      " are"));
   }
+  if (!held->batch.poison.ok()) {
+    return Annotate(held->batch.poison,
+                    absl::StrCat("step ", request.step(), " is skipped"));
+  }
   std::vector<std::string> names(request.tensors().begin(),
                                  request.tensors().end());
   if (names.empty()) {

@@ -8,9 +8,11 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/frame.h"
+#include "core/wire/status_codec.h"
 #include "server/drain_notice.h"
 #include "server/event_log.h"
 #include "server/protocol.h"
+#include "server/session_events.h"
 
 namespace cpfeed {
 namespace {
@@ -40,6 +42,10 @@ ShardStream::~ShardStream() {
 absl::Status ShardStream::Run() {
   absl::Status status = RunLoop();
   if (host_ != nullptr) {
+    SessionEvent event =
+        ConsumerEvent(v1::EVENT_KIND_STREAM_ENDED, cp_rank_, consumer_);
+    *event.mutable_status() = StatusToProto(status);
+    host_->Announce(std::move(event));
     EventLog("stream_ended")
         .Add("kind", "consumer")
         .Add("session", host_->spec().name)
@@ -143,6 +149,8 @@ absl::Status ShardStream::OnAttach(const v1::AttachConsumer& attach) {
       .Add("principal", caller_.name())
       .AddTrace(call_.context())
       .Info();
+  host_->Announce(
+      ConsumerEvent(v1::EVENT_KIND_STREAM_OPENED, cp_rank_, consumer_));
   leader_ = attach.cp_rank() == 0 && attach.consumer() == 0;
   tensors_.assign(attach.tensors().begin(), attach.tensors().end());
   CF_RETURN_IF_ERROR(host_->AddCredit(
@@ -220,26 +228,34 @@ absl::Status ShardStream::PrepareStep(int64_t step) {
     return MakeError(absl::StatusCode::kInternal, kCursorExpired,
                      absl::StrCat("step ", step, " is not held"));
   }
-  next_ = MessageOf(*held_, cp_rank_, tensors_, leader_);
+  next_ = held_->batch.poison.ok()
+              ? MessageOf(*held_, cp_rank_, tensors_, leader_)
+              : EncodedStep();
   return absl::OkStatus();
 }
 
 void ShardStream::QueueStep() {
-  const int64_t epoch = held_->batch.data_epoch;
-  if (last_epoch_ && *last_epoch_ != epoch) {
+  const std::shared_ptr<const HeldStep> held = std::exchange(held_, nullptr);
+  if (held->ended_epoch) {
     v1::StreamShardsResponse end_of_epoch;
-    end_of_epoch.mutable_epoch_end()->set_step(held_->step - 1);
-    end_of_epoch.mutable_epoch_end()->set_data_epoch(*last_epoch_);
+    end_of_epoch.mutable_epoch_end()->set_step(held->step - 1);
+    end_of_epoch.mutable_epoch_end()->set_data_epoch(*held->ended_epoch);
     Send(end_of_epoch);
   }
-  last_epoch_ = epoch;
   v1::StreamShardsResponse response;
+  if (!held->batch.poison.ok()) {
+    v1::Tombstone& tombstone = *response.mutable_tombstone();
+    tombstone.set_step(held->step);
+    tombstone.set_reason(ReasonOf(held->batch.poison));
+    tombstone.set_message(std::string(held->batch.poison.message()));
+    Send(response, leader_ ? held->cursor : "");
+    return;
+  }
   *response.mutable_step() = std::move(next_.header);
   Send(response);
   sending_since_ = absl::Now();
   payload_ = std::move(next_.payload);
   payload_offset_ = 0;
-  held_.reset();
 }
 
 void ShardStream::WriteNext() {

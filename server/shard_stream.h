@@ -74,7 +74,6 @@ class ShardStream {
   // The next step, made ready once and sent when credit allows.
   std::shared_ptr<const HeldStep> held_;
   EncodedStep next_;
-  std::optional<int64_t> last_epoch_;
 
   std::deque<Buffer> outbox_;  // Control messages and the step's header.
   // The rest of the payload of the step that is being sent.

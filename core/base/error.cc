@@ -3,12 +3,20 @@
 #include <optional>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace cpfeed {
 namespace {
 
 constexpr char kReasonUrl[] = "cpfeed.dev/reason";
+constexpr char kFieldUrl[] = "cpfeed.dev/field";
+constexpr char kRetryUrl[] = "cpfeed.dev/retry";  // Milliseconds.
+
+std::string PayloadOf(const absl::Status& status, absl::string_view url) {
+  const auto payload = status.GetPayload(url);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
 
 }  // namespace
 
@@ -25,8 +33,32 @@ absl::Status InvalidArgument(absl::string_view reason,
 }
 
 std::string ReasonOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kReasonUrl);
-  return payload.has_value() ? std::string(*payload) : std::string();
+  return PayloadOf(status, kReasonUrl);
+}
+
+absl::Status InvalidField(absl::string_view field, absl::string_view what) {
+  absl::Status status =
+      InvalidArgument(kBadOption, absl::StrCat(field, " ", what));
+  status.SetPayload(kFieldUrl, absl::Cord(field));
+  return status;
+}
+
+std::string FieldOf(const absl::Status& status) {
+  return PayloadOf(status, kFieldUrl);
+}
+
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {
+  status.SetPayload(kRetryUrl,
+                    absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(delay))));
+  return status;
+}
+
+absl::Duration RetryDelayOf(const absl::Status& status) {
+  int64_t milliseconds = 0;
+  if (!absl::SimpleAtoi(PayloadOf(status, kRetryUrl), &milliseconds)) {
+    return absl::ZeroDuration();
+  }
+  return absl::Milliseconds(milliseconds);
 }
 
 absl::Status Annotate(const absl::Status& status, absl::string_view place) {

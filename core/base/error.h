@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace cpfeed {
 
@@ -38,7 +39,10 @@ inline constexpr char kDraining[] = "DRAINING";
 inline constexpr char kSessionNotFound[] = "SESSION_NOT_FOUND";
 inline constexpr char kSessionExists[] = "SESSION_EXISTS";
 inline constexpr char kSessionDeleted[] = "SESSION_DELETED";
+inline constexpr char kSessionExpired[] = "SESSION_EXPIRED";
 inline constexpr char kSessionFailed[] = "SESSION_FAILED";
+// A batch passed validation and cannot be converted.
+inline constexpr char kPoisoned[] = "POISONED";
 inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";
 inline constexpr char kProtocolError[] = "PROTOCOL_ERROR";
 inline constexpr char kProtocolUnsupported[] = "PROTOCOL_UNSUPPORTED";
@@ -57,6 +61,21 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason,
 // The commonest of them.
 absl::Status InvalidArgument(absl::string_view reason,
                              absl::string_view message);
+
+// INVALID_ARGUMENT, BAD_OPTION: "`field` `what`", such as
+// "limits.max_batch_bytes is 0; must be 1 to 9". The field travels as
+// google.rpc.BadRequest.
+absl::Status InvalidField(absl::string_view field, absl::string_view what);
+
+// The field of InvalidField, or "".
+std::string FieldOf(const absl::Status& status);
+
+// `status` for a caller that may try again after `delay`. It travels as
+// google.rpc.RetryInfo.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
+
+// How long to wait before the next try, at least; zero where it does not say.
+absl::Duration RetryDelayOf(const absl::Status& status);
 
 // The reason of `status`, or "" where it has none.
 std::string ReasonOf(const absl::Status& status);

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,67 +22,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/session/session_config.h"
+#include "core/session/session_parts.h"
 
 namespace cpfeed {
 
-// A batch that became a step.
-struct PublishedStep {
-  int64_t step = 0;
-  int producer = 0;  // Its place in SessionConfig::producers.
-  int64_t sequence = 0;
-};
-
-// What became of a batch's header.
-struct Admission {
-  bool duplicate = false;
-  int64_t step = -1;  // Of a duplicate; -1 where none is published (any more).
-};
-
-// What a consumer may be sent now.
-struct Delivery {
-  enum class Kind {
-    kNothing,  // Wait for the state to change.
-    kStep,     // `step` is next; see Session::TrySend.
-    kEnd,      // There is no more; `step` is the number of steps.
-  };
-  Kind kind = Kind::kNothing;
-  int64_t step = 0;
-};
-
 class Session {
  public:
-  struct Producer {
-    std::string id;
-    int64_t incarnation = -1;
-    int64_t connection = 0;  // 0 while no stream is open.
-    int64_t next_sequence = 0;
-    bool finished = false;
-    int64_t credit_bytes = 0;         // Payload that it may still send.
-    int64_t pending_grant_bytes = 0;  // What it has not been told of.
-    struct Batch {
-      int64_t sequence = 0;
-      uint64_t digest = 0;
-      int64_t cost_bytes = 0;
-    };
-    std::deque<Batch> receiving;  // Admitted, not complete; from
-                                  // next_sequence on.
-    std::deque<Batch> waiting;    // Complete, for its turn.
-    int64_t charged_bytes = 0;    // Of receiving and waiting batches.
-    struct Known {
-      uint64_t digest = 0;
-      int64_t step = 0;  // -1 from a seek before it until it comes again.
-    };
-    std::map<int64_t, Known> known;  // Published, by sequence, until commit.
-  };
-
-  struct Consumer {
-    int64_t incarnation = -1;
-    int64_t connection = 0;  // 0 while no stream is open.
-    int64_t acked_step = -1;
-    int64_t next_step = 0;
-    int64_t first_unsent = 0;  // Behind the last step that it was ever sent.
-    int64_t credit_bytes = 0;
-  };
+  using Producer = ProducerState;
+  using Consumer = ConsumerState;
 
   // `config` has passed ValidateConfig.
   explicit Session(SessionConfig config);
@@ -226,6 +172,14 @@ class Session {
                             const std::vector<int64_t>& next_sequences,
                             const std::vector<bool>& finished);
 
+  // Takes max_step_skew, max_uncommitted_steps and memory_budget_bytes of
+  // `limits`; the rest of the configuration stays.
+  //
+  // Errors: as ValidateConfig, and
+  //   RESOURCE_EXHAUSTED  MEMORY_PRESSURE: more than the budget is held and
+  //                       promised now.
+  absl::Status SetLimits(const SessionConfig& limits);
+
   // The session cannot go on; all calls return `status` from now on.
   void Fail(absl::Status status);
 
@@ -236,6 +190,8 @@ class Session {
   const std::vector<Consumer>& consumers() const { return consumers_; }
   int64_t generation() const { return generation_; }
   int64_t next_step() const { return next_step_; }
+  // The producer whose batch is the next step.
+  int turn() const { return turn_; }
   // Steps below this one may be freed.
   int64_t first_held_step() const { return first_held_step_; }
   int64_t committed_step() const { return committed_step_; }

@@ -17,9 +17,8 @@ constexpr int64_t kMostProducers = 1024;
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t least,
                         int64_t most) {
   if (least <= value && value <= most) return absl::OkStatus();
-  return InvalidArgument(
-      kBadOption,
-      absl::StrCat(field, " is ", value, "; must be ", least, " to ", most));
+  return InvalidField(
+      field, absl::StrCat("is ", value, "; must be ", least, " to ", most));
 }
 
 absl::Status CheckProducers(const std::vector<std::string>& producers) {

@@ -107,6 +107,29 @@ void Session::RefillCredits() {
   }
 }
 
+absl::Status Session::SetLimits(const SessionConfig& limits) {
+  CF_RETURN_IF_ERROR(failure_);
+  SessionConfig config = config_;
+  config.max_step_skew = limits.max_step_skew;
+  config.max_uncommitted_steps = limits.max_uncommitted_steps;
+  config.memory_budget_bytes = limits.memory_budget_bytes;
+  CF_RETURN_IF_ERROR(ValidateConfig(config));
+  std::swap(config_, config);
+  const int64_t needed =
+      std::max(charged_bytes_ + reserved_bytes(), ClaimedBytes());
+  if (needed > config_.memory_budget_bytes) {
+    const int64_t asked = config_.memory_budget_bytes;
+    std::swap(config_, config);
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, kMemoryPressure,
+        absl::StrCat("limits.memory_budget_bytes is ", asked,
+                     "; the session has promised or holds ", needed,
+                     " bytes; try again when consumers have read"));
+  }
+  RefillCredits();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> Session::TakeGrant(int64_t connection) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   return std::exchange(producer->pending_grant_bytes, 0);

@@ -11,7 +11,8 @@ namespace cpfeed {
 // The domain of all our ErrorInfos.
 inline constexpr char kErrorDomain[] = "cpfeed.dev";
 
-// Code, message and, as ErrorInfo, the reason.
+// Code, message and, as ErrorInfo, the reason; a BadRequest where a field is
+// wrong, a RetryInfo where a later try may succeed.
 google::rpc::Status StatusToProto(const absl::Status& status);
 
 // The reverse. A code that is no code becomes UNKNOWN; ErrorInfos of other

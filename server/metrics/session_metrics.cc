@@ -13,6 +13,8 @@
 #include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/session/session.h"
+#include "cpfeed/v1/session.pb.h"
+#include "server/session_standing.h"
 #include "server/step_plans.h"
 #include "server/version.h"
 
@@ -66,6 +68,8 @@ void DeclareAll(Families& all) {
   all.Declare("cpfeed_sessions", "Sessions by state.");
   all.Declare("cpfeed_steps_published_total", "Batches that became steps.",
               MetricType::Counter);
+  all.Declare("cpfeed_quarantined_total",
+              "Batches that could not be converted.", MetricType::Counter);
   all.Declare("cpfeed_memory_bytes",
               "Memory of all sessions: held by batches and steps, and promised "
               "to producers as credit.");
@@ -95,16 +99,16 @@ void DeclareAll(Families& all) {
               "The number of the producer's next batch.");
 }
 
-const char* StateOf(const Session& session) {
-  if (!session.failure().ok()) return "FAILED";
-  if (session.all_finished() && session.all_acked()) return "FINISHED";
-  return session.next_step() > 0 ? "RUNNING" : "READY";
+std::string StateName(v1::SessionState state) {
+  return std::string(
+      absl::StripPrefix(v1::SessionState_Name(state), "SESSION_STATE_"));
 }
 
 // One session's part of the sums.
 struct Sums {
-  std::map<std::string, int> states = {
-      {"FAILED", 0}, {"FINISHED", 0}, {"READY", 0}, {"RUNNING", 0}};
+  std::map<std::string, int> states = {{"DRAINING", 0}, {"FAILED", 0},
+                                       {"FINISHED", 0}, {"READY", 0},
+                                       {"RUNNING", 0},  {"STALLED", 0}};
   int64_t held = 0;
   int64_t promised = 0;
   int64_t limit = 0;
@@ -114,8 +118,8 @@ struct Sums {
   int64_t retained = 0;
   int labelled_streams = 0;
 
-  void Add(const Session& session) {
-    ++states[StateOf(session)];
+  void Add(const Session& session, const SessionStanding& standing) {
+    ++states[StateName(standing.state)];
     held += session.charged_bytes();
     promised += session.reserved_bytes();
     limit += session.config().memory_budget_bytes;
@@ -251,8 +255,8 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
   for (const auto& host : registry_.All()) {
     const std::string name(absl::StripPrefix(host->spec().name, "sessions/"));
     const bool labelled = number++ < max_labelled_;
-    host->Read([&](const Session& session) {
-      sums.Add(session);
+    host->Read([&](const Session& session, const SessionStanding& standing) {
+      sums.Add(session, standing);
       if (labelled) AddLabelled(name, session, sums, all);
     });
     const auto newest = host->NewestRecord();
@@ -275,6 +279,8 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
   all.Add("cpfeed_streams", {{"kind", "consumer"}}, gauges.consumer_streams);
   all.Add("cpfeed_steps_published_total", {},
           static_cast<double>(registry_.published_steps()));
+  all.Add("cpfeed_quarantined_total", {},
+          static_cast<double>(registry_.quarantined_batches()));
   return all.Take();
 }
 

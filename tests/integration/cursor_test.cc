@@ -179,9 +179,11 @@ TEST_F(CursorTest, ChangedCursorIsRefused) {
 }
 
 TEST_F(CursorTest, StartCursorThatMakesNoSenseIsRefused) {
-  v1::Cursor good;
+  Feed({10});
+  std::vector<v1::Cursor> cursors;
+  Read(1, &cursors);
+  v1::Cursor good = cursors[0];
   good.set_step(4);
-  good.add_producers()->set_producer("default");
   good.mutable_producers(0)->set_next_sequence(5);
   v1::CreateSessionRequest request = Request();
   request.set_session_id("other");
@@ -204,6 +206,10 @@ TEST_F(CursorTest, StartCursorThatMakesNoSenseIsRefused) {
   long_state.mutable_producers(0)->set_producer_state(
       std::string((64 << 10) + 1, 's'));
   EXPECT_THAT(create(long_state), HasReason(kCursorMismatch));
+  v1::Cursor of_other_data = good;
+  of_other_data.set_spec_digest(1);
+  of_other_data.set_schema_digest(2);
+  EXPECT_THAT(create(of_other_data), HasReason(kCursorMismatch));
   // The server goes on.
   const auto session = create(good);
   ASSERT_THAT(session, IsOk());
@@ -218,6 +224,44 @@ TEST_F(CursorTest, RankCannotJumpPastStepsThatItWasNotSent) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("first_step is 1; must be at most 0")));
   EXPECT_THAT(reader, HasReason(kCursorMismatch));
+}
+
+TEST_F(CursorTest, JobGoesOnWithAnotherCpSize) {
+  Feed({10, 11});
+  std::vector<v1::Cursor> cursors;
+  Read(2, &cursors);
+  v1::CreateSessionRequest request = Request();
+  request.set_session_id("wider");
+  *request.mutable_start_cursor() = cursors[0];
+  v1::Session& session = *request.mutable_session();
+  session.mutable_topology()->set_cp_size(2);
+  EXPECT_THAT(CreateSession(channel_, request), HasReason(kTopologyMismatch));
+  request.set_allow_topology_change(true);
+  // What makes another stream is refused still.
+  session.mutable_topology()->set_dp_size(2);
+  EXPECT_THAT(CreateSession(channel_, request), HasReason(kCursorMismatch));
+  session.mutable_topology()->set_dp_size(1);
+  session.add_producers("another");
+  EXPECT_THAT(CreateSession(channel_, request), HasReason(kCursorMismatch));
+  session.clear_producers();
+  const auto wider = CreateSession(channel_, request);
+  ASSERT_THAT(wider, IsOk());
+  EXPECT_EQ(wider->next_step(), 1);
+  auto feeder = Feeder::Open(channel_, {.session = "sessions/wider"});
+  ASSERT_THAT(feeder, IsOk());
+  EXPECT_EQ((*feeder)->next_sequence(), 1);
+  EXPECT_EQ((*feeder)->producer_state(), "10");
+  ASSERT_THAT((*feeder)->Put(BatchOf(11), {}), IsOk());
+  ASSERT_THAT((*feeder)->Flush(), IsOk());
+  for (int rank = 0; rank < 2; ++rank) {
+    auto reader = ShardReader::Attach(
+        channel_, {.session = "sessions/wider", .cp_rank = rank});
+    ASSERT_THAT(reader, IsOk());
+    const auto step = (*reader)->Next();
+    ASSERT_THAT(step, IsOk());
+    EXPECT_EQ((*step)->header.step(), 1);
+    EXPECT_EQ((*step)->shard.chunks[0].tensors[0].tensor.ToInt64()->size(), 2);
+  }
 }
 
 class RetainTest : public CursorTest {

@@ -27,6 +27,9 @@ ROLES = {
     SESSIONS + "DeleteSession": {"controller"},
     SESSIONS + "SeekSession": {"controller"},
     SESSIONS + "CommitCursor": {"controller"},
+    SESSIONS + "UpdateSession": {"controller"},
+    SESSIONS + "RenewSession": {"controller"},
+    SESSIONS + "WatchSession": "all",
     SESSIONS + "GetSession": "all",
     SESSIONS + "ListSessions": "all",
     "cpfeed.v1.IngestService/PutBatches": {"loader"},
@@ -171,6 +174,10 @@ class SecurityTest(unittest.TestCase):
         self.assertEqual(text.replace("secret", "none"), absent)
         for method, data in [
                 (SESSIONS + "DeleteSession", {**name, "force": True}),
+                (SESSIONS + "UpdateSession",
+                 {"session": name, "update_mask": "labels"}),
+                (SESSIONS + "RenewSession", name),
+                (SESSIONS + "WatchSession", name),
                 ("cpfeed.v1.ShardService/GetShard",
                  {"session": name["name"]}),
                 ("cpfeed.v1.IngestService/PutBatch",

@@ -37,6 +37,25 @@ TEST(ErrorTest, PlacesComeInFrontAndNothingElseChanges) {
   EXPECT_THAT(outer, HasReason(kNotDivisible));
 }
 
+TEST(ErrorTest, WrongFieldIsNamedInTheMessageAndBesideIt) {
+  const absl::Status status =
+      InvalidField("limits.max_batch_bytes", "is 0; must be 1 to 9");
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq("limits.max_batch_bytes is 0; must be 1 to 9")));
+  EXPECT_THAT(status, HasReason(kBadOption));
+  EXPECT_EQ(FieldOf(Annotate(status, "session")), "limits.max_batch_bytes");
+  EXPECT_EQ(FieldOf(InvalidArgument(kBadOption, "x")), "");
+}
+
+TEST(ErrorTest, RetryDelayIsCarriedAlong) {
+  const absl::Status status = WithRetryDelay(
+      absl::ResourceExhaustedError("full"), absl::Milliseconds(250));
+  EXPECT_EQ(RetryDelayOf(Annotate(status, "batch 3")), absl::Milliseconds(250));
+  EXPECT_EQ(RetryDelayOf(absl::UnavailableError("gone")), absl::ZeroDuration());
+  EXPECT_EQ(RetryDelayOf(absl::OkStatus()), absl::ZeroDuration());
+}
+
 TEST(ErrorTest, OkHasNoPlace) {
   EXPECT_EQ(Annotate(absl::OkStatus(), "row 1"), absl::OkStatus());
 }

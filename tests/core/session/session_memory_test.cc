@@ -52,6 +52,29 @@ TEST(SessionMemoryTest, CreditIsToldOnce) {
   EXPECT_EQ(*session.TakeGrant(a), 1);
 }
 
+TEST(SessionMemoryTest, LargerBudgetGivesCreditAtOnce) {
+  Session session(Budget({"a"}, 1));
+  const int64_t a = *session.OpenProducer("a", 0);
+  EXPECT_EQ(*session.TakeGrant(a), 1000);
+  ASSERT_THAT(session.SetLimits(Budget({"a"}, 3)), IsOk());
+  EXPECT_EQ(*session.TakeGrant(a), 1000);
+  EXPECT_EQ(session.CheckInvariants(), "");
+}
+
+TEST(SessionMemoryTest, BudgetBelowWhatIsHeldOrPromisedIsRefused) {
+  Session session(Budget({"a"}, 10));
+  const int64_t a = *session.OpenProducer("a", 0);
+  PutAll(session, a, 0, 1);  // Costs 4; credit is 2000 again.
+  const absl::Status refused = session.SetLimits(Budget({"a"}, 2));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                AllOf(HasSubstr("is 8000"),
+                                      HasSubstr("promised or holds 8004"))));
+  EXPECT_THAT(refused, HasReason(kMemoryPressure));
+  EXPECT_EQ(session.config().memory_budget_bytes, 40000);
+  EXPECT_THAT(session.SetLimits({.max_step_skew = 0}), HasReason(kBadOption));
+  EXPECT_EQ(session.CheckInvariants(), "");
+}
+
 TEST(SessionMemoryTest, StreamThatOpensAnewIsToldAllCredit) {
   Session session(Budget({"a"}, 10));
   const int64_t a = *session.OpenProducer("a", 0);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <cstdint>
 
+#include "absl/time/time.h"
 #include "core/base/error.h"
 #include "google/rpc/error_details.pb.h"
 #include "tests/testing/status_matchers.h"
@@ -44,6 +46,45 @@ TEST(StatusCodecTest, ReasonTravelsAsErrorInfoOfOurDomain) {
   ASSERT_TRUE(proto.details(0).UnpackTo(&info));
   EXPECT_EQ(info.reason(), "BAD_OPTION");
   EXPECT_EQ(info.domain(), "cpfeed.dev");
+}
+
+TEST(StatusCodecTest, WrongFieldTravelsAsBadRequest) {
+  const google::rpc::Status proto =
+      StatusToProto(InvalidField("topology.cp_size", "is 0; must be 1 to 4"));
+  ASSERT_EQ(proto.details_size(), 2);
+  google::rpc::BadRequest bad_request;
+  ASSERT_TRUE(proto.details(1).UnpackTo(&bad_request));
+  ASSERT_EQ(bad_request.field_violations_size(), 1);
+  EXPECT_EQ(bad_request.field_violations(0).field(), "topology.cp_size");
+  EXPECT_EQ(bad_request.field_violations(0).description(),
+            "topology.cp_size is 0; must be 1 to 4");
+}
+
+TEST(StatusCodecTest, WhatMayBeTriedAgainSaysWhen) {
+  const absl::Status draining = StatusFromProto(StatusToProto(
+      MakeError(absl::StatusCode::kUnavailable, kDraining, "later")));
+  EXPECT_EQ(RetryDelayOf(draining), absl::Seconds(1));
+  EXPECT_THAT(draining, HasReason(kDraining));
+  const absl::Status full = StatusFromProto(StatusToProto(WithRetryDelay(
+      MakeError(absl::StatusCode::kResourceExhausted, kMemoryPressure, "full"),
+      absl::Milliseconds(500))));
+  EXPECT_EQ(RetryDelayOf(full), absl::Milliseconds(500));
+  EXPECT_EQ(RetryDelayOf(StatusFromProto(StatusToProto(
+                MakeError(absl::StatusCode::kAborted, kFenced, "newer")))),
+            absl::ZeroDuration());
+}
+
+TEST(StatusCodecTest, DelayThatNobodyWaitsForIsCut) {
+  google::rpc::Status proto;
+  proto.set_code(14);
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(INT64_MAX);
+  retry.mutable_retry_delay()->set_nanos(INT_MIN);
+  proto.add_details()->PackFrom(retry);
+  EXPECT_EQ(RetryDelayOf(StatusFromProto(proto)), absl::Hours(1));
+  retry.mutable_retry_delay()->set_seconds(-5);
+  proto.mutable_details(0)->PackFrom(retry);
+  EXPECT_EQ(RetryDelayOf(StatusFromProto(proto)), absl::ZeroDuration());
 }
 
 TEST(StatusCodecTest, CodeThatIsNoneIsUnknown) {
