@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Feeder>> Feeder::Open(
 }
 
 Feeder::Feeder(std::shared_ptr<grpc::Channel> channel, FeederOptions options)
-    : options_(std::move(options)), stream_(std::move(channel), kMethod) {}
+    : options_(std::move(options)),
+      stream_(std::move(channel), kMethod, options_.traceparent) {}
 
 Feeder::~Feeder() {
   stream_.Cancel();

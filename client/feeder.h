@@ -31,6 +31,7 @@ struct FeederOptions {
   int64_t incarnation = 0;
   // How long to wait for the session to be made.
   absl::Duration session_wait = absl::Seconds(30);
+  std::string traceparent;  // W3C header for the server's log; empty: none.
   // Told of every receipt, on the feeder's own thread.
   std::function<void(const v1::BatchReceipt&)> on_receipt;
 };

@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Attach(
 
 ShardReader::ShardReader(std::shared_ptr<grpc::Channel> channel,
                          ShardReaderOptions options)
-    : options_(std::move(options)), stream_(std::move(channel), kMethod) {}
+    : options_(std::move(options)),
+      stream_(std::move(channel), kMethod, options_.traceparent) {}
 
 ShardReader::~ShardReader() {
   if (!at_end_) return;

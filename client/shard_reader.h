@@ -39,6 +39,7 @@ struct ShardReaderOptions {
   int64_t max_step_bytes = int64_t{16} << 30;
   // How long to wait for the session to be made.
   absl::Duration session_wait = absl::Seconds(30);
+  std::string traceparent;  // W3C header for the server's log; empty: none.
 };
 
 // What a consumer receives.

@@ -66,9 +66,10 @@ ABSL_FLAG(int64_t, max_message_bytes, int64_t{1} << 20,
 ABSL_FLAG(int, max_step_skew, 8,
           "Steps that the fastest consumer may be ahead of the slowest, where "
           "the session does not say.");
-ABSL_FLAG(absl::Duration, stall_timeout, absl::Minutes(1),
-          "Without progress for so long a session is STALLED, where it does not "
-          "say.");
+ABSL_FLAG(
+    absl::Duration, stall_timeout, absl::Minutes(1),
+    "Without progress for so long a session is STALLED, where it does not "
+    "say.");
 ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
 ABSL_FLAG(int, max_streams, 1024,
           "Streams of loaders, and of consumers, at the same time.");

@@ -9,8 +9,10 @@
 namespace cpfeed {
 
 ClientStream::ClientStream(std::shared_ptr<grpc::Channel> channel,
-                           const std::string& method)
+                           const std::string& method,
+                           const std::string& traceparent)
     : channel_(std::move(channel)) {
+  if (!traceparent.empty()) context_.AddMetadata("traceparent", traceparent);
   const grpc::internal::RpcMethod rpc(
       method.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING);
   stream_.reset(

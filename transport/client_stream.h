@@ -21,9 +21,10 @@ namespace cpfeed {
 class ClientStream {
  public:
   // Starts a call of `method`, such as "/cpfeed.v1.IngestService/PutBatches".
-  // The first read or write tells whether it came through.
+  // The first read or write tells whether it came through. `traceparent` is the
+  // W3C header that ties the call to the caller's trace; empty sends none.
   ClientStream(std::shared_ptr<grpc::Channel> channel,
-               const std::string& method);
+               const std::string& method, const std::string& traceparent = "");
   ~ClientStream();
   ClientStream(const ClientStream&) = delete;
   ClientStream& operator=(const ClientStream&) = delete;

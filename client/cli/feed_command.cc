@@ -17,7 +17,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/security_flags.h"
 #include "client/documents/batch_source.h"
-#include "client/feeder.h"
+#include "client/feed.h"
 #include "client/session_client.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -55,26 +55,74 @@ absl::Status CreateIfAsked(const std::shared_ptr<grpc::Channel>& channel,
   return CreateSession(channel, request).status();
 }
 
-absl::Status Restore(const FeedOptions& options, const Feeder& feeder,
-                     BatchSource& source) {
-  if (feeder.next_sequence() == 0) return absl::OkStatus();
-  if (!options.resume) {
-    return InvalidArgument(
-        kOutOfOrder, absl::StrCat("the session has ", feeder.next_sequence(),
-                                  " batches of producer ", options.producer,
-                                  "; use --resume to go on behind them"));
-  }
-  if (!feeder.producer_state()) {
-    return InvalidArgument(
-        kCursorMismatch,
-        "the batches in the session carry no state to go on from");
-  }
-  return source.Restore(*feeder.producer_state());
-}
-
 struct Fed {
   int64_t steps = 0;
   PackCounts counts;
+};
+
+// The documents as a stream of batches that can go back.
+class DocumentFeed {
+ public:
+  DocumentFeed(const FeedOptions& options, std::ostream& err)
+      : options_(options), progress_(err) {}
+
+  BatchStream stream() {
+    return {.next = [this] { return Next(); },
+            .go_to =
+                [this](int64_t next_sequence, const auto& state) {
+                  return GoTo(next_sequence, state);
+                }};
+  }
+
+  // What this run has fed.
+  Fed fed() const { return {.steps = steps_, .counts = source_->totals()}; }
+
+  absl::Status Open() {
+    CF_ASSIGN_OR_RETURN(source_, OpenBatchSource(options_.pack));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::optional<OutgoingBatch>> Next() {
+    if (options_.steps != 0 && steps_ >= options_.steps) return std::nullopt;
+    CF_ASSIGN_OR_RETURN(std::optional<SourceBatch> batch, source_->Next());
+    if (!batch) return std::nullopt;
+    ++steps_;
+    progress_.Report([&] {
+      return absl::StrFormat("cpfeed feed: %d steps: %s", steps_,
+                             CountsLine(source_->totals()));
+    });
+    return OutgoingBatch{.batch = std::move(batch->batch),
+                         .info = {.batch_id = absl::StrCat(
+                                      "documents=", batch->counts.documents),
+                                  .producer_state = source_->State(),
+                                  .data_epoch = batch->epoch}};
+  }
+
+  absl::Status GoTo(int64_t next_sequence,
+                    const std::optional<std::string>& state) {
+    if (!first_ && next_sequence > 0 && !options_.resume) {
+      return InvalidArgument(
+          kOutOfOrder, absl::StrCat("the session has ", next_sequence,
+                                    " batches of producer ", options_.producer,
+                                    "; use --resume to go on behind them"));
+    }
+    if (next_sequence > 0 && !state) {
+      return InvalidArgument(
+          kCursorMismatch,
+          "the batches in the session carry no state to go on from");
+    }
+    if (first_) CF_RETURN_IF_ERROR(Open());  // From its beginning.
+    if (!first_) first_ = next_sequence;
+    steps_ = next_sequence - *first_;
+    return next_sequence > 0 ? source_->Restore(*state) : absl::OkStatus();
+  }
+
+  const FeedOptions& options_;
+  Progress progress_;
+  std::unique_ptr<BatchSource> source_;
+  std::optional<int64_t> first_;  // Of this run.
+  int64_t steps_ = 0;
 };
 
 Json FedJson(const Fed& fed) {
@@ -86,44 +134,29 @@ Json FedJson(const Fed& fed) {
           {"padding_tokens", fed.counts.padding}};
 }
 
-absl::StatusOr<Fed> Feed(const FeedOptions& options, std::ostream& err) {
+absl::StatusOr<Fed> FeedDocuments(const FeedOptions& options,
+                                  std::ostream& err) {
   CF_RETURN_IF_ERROR(CheckOptions(options));
-  CF_ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> source,
-                      OpenBatchSource(options.pack));
+  DocumentFeed documents(options, err);
+  CF_RETURN_IF_ERROR(documents.Open());
   CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                       OpenChannel(options.server, options.security));
   CF_RETURN_IF_ERROR(CreateIfAsked(channel, options));
-  CF_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Feeder> feeder,
-      Feeder::Open(
-          channel,
-          {.session = absl::StrCat("sessions/", options.session),
-           .producer = options.producer,
-           .session_wait = absl::Seconds(options.session_wait_seconds)}));
-  CF_RETURN_IF_ERROR(Restore(options, *feeder, *source));
-  Progress progress(err);
-  int64_t steps = 0;
-  for (; options.steps == 0 || steps < options.steps; ++steps) {
-    CF_ASSIGN_OR_RETURN(const std::optional<SourceBatch> batch, source->Next());
-    if (!batch) break;
-    CF_RETURN_IF_ERROR(feeder->Put(
-        batch->batch,
-        {.batch_id = absl::StrCat("documents=", batch->counts.documents),
-         .producer_state = source->State(),
-         .data_epoch = batch->epoch}));
-    progress.Report([&] {
-      return absl::StrFormat("cpfeed feed: %d steps: %s", steps + 1,
-                             CountsLine(source->totals()));
-    });
-  }
-  CF_RETURN_IF_ERROR(feeder->Finish().status());
-  return Fed{.steps = steps, .counts = source->totals()};
+  CF_RETURN_IF_ERROR(
+      Feed(channel,
+           {.session = absl::StrCat("sessions/", options.session),
+            .producer = options.producer,
+            .session_wait = absl::Seconds(options.session_wait_seconds)},
+           documents.stream(),
+           {.give_up_after = absl::Seconds(options.reconnect_wait_seconds)})
+          .status());
+  return documents.fed();
 }
 
 }  // namespace
 
 int RunFeed(const FeedOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Fed> fed = Feed(options, err);
+  const absl::StatusOr<Fed> fed = FeedDocuments(options, err);
   if (!fed.ok()) {
     if (options.json) {
       out << ErrorJson(fed.status()).dump() << std::endl;
@@ -160,6 +193,9 @@ void RegisterFeed(CLI::App& app, std::function<int()>& run) {
   command.add_option("--steps", options->steps, "Stop after so many batches");
   command.add_option("--session_wait", options->session_wait_seconds,
                      "Seconds to wait for the session to be made");
+  command.add_option("--reconnect_wait", options->reconnect_wait_seconds,
+                     "Seconds to try again while the server is away; 0 gives "
+                     "up at once");
   command.add_flag("--json", options->json, "Print JSON");
   AddPackFlags(command, options->pack);
   AddSessionFlags(command, options->session_flags);

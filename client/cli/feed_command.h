@@ -24,13 +24,16 @@ struct FeedOptions {
   bool resume = false;  // Go on where this producer stopped.
   int64_t steps = 0;    // 0: all.
   double session_wait_seconds = 30;
+  double reconnect_wait_seconds = 60;
   bool json = false;
   PackFlags pack;
   SessionFlags session_flags;
 };
 
-// Packs documents and puts the batches. Progress goes to `err`; at the end the
-// totals go to `out`, as a line of text or as JSON
+// Packs documents and puts the batches. Where the server goes away for a while,
+// or the trainer goes back, it goes on from what the session wants. Progress
+// goes to `err`; at the end the totals go to `out`, as a line of text or as
+// JSON
 //   {"status":"OK","steps","sequences","documents","tokens","padding_tokens"};
 // documents are those that end in these steps, sequences also pieces of others.
 //

@@ -175,7 +175,7 @@ class SecurityTest(unittest.TestCase):
         for method, data in [
                 (SESSIONS + "DeleteSession", {**name, "force": True}),
                 (SESSIONS + "UpdateSession",
-                 {"session": name, "update_mask": "labels"}),
+                 {"session": name, "update_mask": {"paths": ["labels"]}}),
                 (SESSIONS + "RenewSession", name),
                 (SESSIONS + "WatchSession", name),
                 ("cpfeed.v1.ShardService/GetShard",

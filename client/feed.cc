@@ -1,0 +1,146 @@
+#include "client/feed.h"
+
+#include <deque>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "core/base/status_macros.h"
+
+namespace cpfeed {
+namespace {
+
+// Batches that were sent and have no receipt. The feeder's thread takes out
+// what has one.
+class Unconfirmed {
+ public:
+  using Entry = std::pair<int64_t, OutgoingBatch>;
+
+  void Add(int64_t sequence, const OutgoingBatch& batch) {
+    absl::MutexLock lock(&mu_);
+    sent_.push_back({sequence, batch});
+  }
+
+  void OnReceipt(const v1::BatchReceipt& receipt) {
+    if (receipt.outcome() == v1::BatchReceipt::OUTCOME_REJECTED) return;
+    absl::MutexLock lock(&mu_);
+    progress_ = true;
+    DropBelow(receipt.sequence() + 1);
+  }
+
+  // Those from `sequence` on, where all of them up to `next` are there.
+  std::optional<std::deque<Entry>> From(int64_t sequence, int64_t next) {
+    absl::MutexLock lock(&mu_);
+    DropBelow(sequence);
+    std::deque<Entry> rest = std::exchange(sent_, {});
+    if (static_cast<int64_t>(rest.size()) != next - sequence) {
+      return std::nullopt;
+    }
+    return rest;
+  }
+
+  // Whether a receipt came since the last call.
+  bool TakeProgress() {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(progress_, false);
+  }
+
+ private:
+  void DropBelow(int64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    while (!sent_.empty() && sent_.front().first < sequence) sent_.pop_front();
+  }
+
+  absl::Mutex mu_;
+  std::deque<Entry> sent_ ABSL_GUARDED_BY(mu_);
+  bool progress_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+class FeedLoop {
+ public:
+  FeedLoop(std::shared_ptr<grpc::Channel> channel, FeederOptions options,
+           const BatchStream& source)
+      : channel_(std::move(channel)),
+        options_(std::move(options)),
+        source_(source) {
+    if (options_.incarnation == 0) {
+      options_.incarnation = absl::ToUnixNanos(absl::Now());
+    }
+    options_.on_receipt = [this, told = std::move(options_.on_receipt)](
+                              const v1::BatchReceipt& receipt) {
+      unconfirmed_.OnReceipt(receipt);
+      if (told) told(receipt);
+    };
+  }
+
+  absl::StatusOr<FedTotals> Run(RetryPolicy& policy) {
+    while (true) {
+      const absl::Status status = RunOnce();
+      if (status.ok()) return totals_;
+      // The source's errors are the caller's: nothing to try again.
+      if (source_failed_) return status;
+      if (unconfirmed_.TakeProgress()) policy.MarkProgress();
+      CF_RETURN_IF_ERROR(policy.PauseOrGiveUp(status));
+      ++options_.incarnation;
+      ++totals_.resumed;
+    }
+  }
+
+ private:
+  absl::Status RunOnce() {
+    CF_ASSIGN_OR_RETURN(const std::unique_ptr<Feeder> feeder,
+                        Feeder::Open(channel_, options_));
+    CF_RETURN_IF_ERROR(GoTo(*feeder));
+    while (true) {
+      absl::StatusOr<std::optional<OutgoingBatch>> batch = source_.next();
+      source_failed_ = !batch.ok();
+      CF_RETURN_IF_ERROR(batch.status());
+      if (!batch->has_value()) break;
+      const int64_t sequence = next_++;
+      unconfirmed_.Add(sequence, **batch);
+      CF_RETURN_IF_ERROR(feeder->Put((*batch)->batch, (*batch)->info));
+    }
+    CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder->Finish());
+    totals_.num_batches = next_;
+    return absl::OkStatus();
+  }
+
+  absl::Status GoTo(Feeder& feeder) {
+    const int64_t wanted = feeder.next_sequence();
+    if (next_ >= wanted) {
+      auto again = unconfirmed_.From(wanted, next_);
+      if (again) {
+        // All are remembered before any is sent: the stream may break again.
+        for (const auto& [sequence, batch] : *again) {
+          unconfirmed_.Add(sequence, batch);
+        }
+        for (const auto& [sequence, batch] : *again) {
+          CF_RETURN_IF_ERROR(feeder.Put(batch.batch, batch.info));
+        }
+        return absl::OkStatus();
+      }
+    }
+    const absl::Status status = source_.go_to(wanted, feeder.producer_state());
+    source_failed_ = !status.ok();
+    next_ = wanted;
+    return status;
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  FeederOptions options_;
+  const BatchStream& source_;
+  Unconfirmed unconfirmed_;
+  int64_t next_ = -1;  // The number of the source's next batch.
+  bool source_failed_ = false;
+  FedTotals totals_;
+};
+
+}  // namespace
+
+absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,
+                               FeederOptions options, const BatchStream& source,
+                               RetryOptions retry) {
+  RetryPolicy policy(ClientRole::kLoader, std::move(retry));
+  return FeedLoop(std::move(channel), std::move(options), source).Run(policy);
+}
+
+}  // namespace cpfeed
