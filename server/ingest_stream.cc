@@ -14,6 +14,7 @@
 #include "server/event_log.h"
 #include "server/protocol.h"
 #include "server/session_events.h"
+#include "transport/fault_point.h"
 
 namespace cpfeed {
 namespace {
@@ -104,6 +105,7 @@ absl::Status IngestStream::RunLoop() {
 absl::Status IngestStream::TakeMessages() {
   if (!message_ready_ || !HasRoom() || drain_noticed_) return absl::OkStatus();
   message_ready_ = false;
+  FaultPoint("ingest_read");
   const std::optional<Buffer> message = call_.TakeMessage();
   if (!message) return Broken("message cannot be read");
   return OnMessage(*message);
@@ -354,6 +356,7 @@ void IngestStream::WriteNext() {
     message = std::move(outbox_.front());
     outbox_.pop_front();
   }
+  FaultPoint("ingest_write");
   call_.StartWrite(message);
 }
 

@@ -29,6 +29,7 @@
 #include "server/server.h"
 #include "server/version.h"
 #include "transport/channel_settings.h"
+#include "transport/fault_point.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:8470",
           "Address and port to serve on; port 0 picks a free one. Example: "
@@ -111,6 +112,9 @@ ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
           "streams; the time that a load balancer takes to notice.");
 ABSL_FLAG(std::string, log_level, "info",
           "What is logged: debug, info, warning or error.");
+ABSL_FLAG(std::string, fault_point, "",
+          "For tests, on loopback alone: the server kills itself at a point. "
+          "Example: --fault_point=publish:3");
 ABSL_FLAG(bool, version, false, "Print the version and exit.");
 
 namespace cpfeed {
@@ -194,6 +198,18 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   return options;
 }
 
+// Where somebody else might be served there are no such points.
+absl::Status ArmFault(const ServerOptions& options) {
+  const std::string point = absl::GetFlag(FLAGS_fault_point);
+  if (point.empty()) return absl::OkStatus();
+  if (!IsLocal(options.listen)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fault_point is for tests; --listen=", options.listen,
+                     " must be a loopback address with it"));
+  }
+  return Annotate(ArmFaultPoint(point), "--fault_point");
+}
+
 // Written whole and then renamed, so that a reader sees all or nothing.
 absl::Status WritePort(const std::string& path, int port) {
   const std::string partial = path + ".part";
@@ -246,6 +262,7 @@ absl::Status Run() {
   spdlog::set_level(spdlog::level::from_str(level));
   TuneAllocator();
   CF_ASSIGN_OR_RETURN(ServerOptions options, OptionsFromFlags());
+  CF_RETURN_IF_ERROR(ArmFault(options));
   CF_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
   spdlog::info("event=device_chosen device=\"{}\"", server->shard_device());
   spdlog::info(

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/wire/cursor_codec.h"
+#include "transport/fault_point.h"
 
 namespace cpfeed {
 
@@ -170,6 +171,7 @@ std::optional<int64_t> SessionHost::NumSteps() const {
 void SessionHost::HoldPublished(const std::vector<PublishedStep>& published) {
   published_steps_ += static_cast<int64_t>(published.size());
   for (const PublishedStep& step : published) {
+    FaultPoint("publish");
     auto node = waiting_.extract({step.producer, step.sequence});
     CF_CHECK(!node.empty());
     v1::ProducerCursor& cursor = cursors_[step.producer];

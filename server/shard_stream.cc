@@ -13,6 +13,7 @@
 #include "server/event_log.h"
 #include "server/protocol.h"
 #include "server/session_events.h"
+#include "transport/fault_point.h"
 
 namespace cpfeed {
 namespace {
@@ -63,6 +64,7 @@ absl::Status ShardStream::RunLoop() {
   while (true) {
     switch (call_.Wait()) {
       case ServerCall::Event::kMessage: {
+        FaultPoint("shard_read");
         const std::optional<Buffer> message = call_.TakeMessage();
         if (!message) return Broken("message cannot be read");
         CF_RETURN_IF_ERROR(OnMessage(*message));
@@ -260,6 +262,9 @@ void ShardStream::QueueStep() {
 
 void ShardStream::WriteNext() {
   if (call_.writing()) return;
+  if (!outbox_.empty() || payload_offset_ < payload_.size()) {
+    FaultPoint("shard_write");
+  }
   if (!outbox_.empty()) {
     call_.StartWrite(outbox_.front());
     outbox_.pop_front();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "transport/fault_point.h"
 #include "transport/grpc_status.h"
 
 namespace cpfeed {
@@ -27,6 +28,7 @@ ClientStream::~ClientStream() {
 }
 
 bool ClientStream::Write(const Buffer& message) {
+  FaultPoint("client_write");
   return stream_->Write(RawMessage{message});
 }
 
@@ -34,6 +36,7 @@ bool ClientStream::Read(Buffer& message) {
   RawMessage raw;
   if (!stream_->Read(&raw)) return false;
   message = std::move(raw.bytes);
+  FaultPoint("client_read");
   return true;
 }
 
