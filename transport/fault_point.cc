@@ -50,9 +50,9 @@ absl::Status ArmFaultPoint(const std::string& name_and_count) {
   const bool known = std::find(std::begin(kNames), std::end(kNames),
                                parts.first) != std::end(kNames);
   if (!known || !absl::SimpleAtoi(parts.second, &count) || count < 1) {
-    return InvalidArgument(
-        kBadOption, absl::StrCat("fault point is ", name_and_count,
-                                 "; must be NAME:N with N at least 1"));
+    return InvalidArgument(kBadOption,
+                           absl::StrCat("fault point is ", name_and_count,
+                                        "; must be NAME:N with N at least 1"));
   }
   internal_fault_point::Name() = parts.first;
   internal_fault_point::left = count;

@@ -91,9 +91,8 @@ absl::Status RunLoader(const std::string& server, const std::string& producer,
       .go_to =
           [&](int64_t next_sequence, const std::optional<std::string>& state) {
             next = 0;
-            const bool agrees =
-                (!state || absl::SimpleAtoi(*state, &next)) &&
-                next == next_sequence;
+            const bool agrees = (!state || absl::SimpleAtoi(*state, &next)) &&
+                                next == next_sequence;
             return agrees ? absl::OkStatus()
                           : absl::InternalError("state is another batch's");
           }};
@@ -191,13 +190,12 @@ absl::Status RunRank(const std::string& server, int cp_rank, int consumer,
                      const std::string& path) {
   Record record(path);
   if (record.ended()) return absl::OkStatus();
-  ResumingReaderOptions options{
-      .reader = {.session = kSession,
-                 .cp_rank = cp_rank,
-                 .consumer = consumer,
-                 .credit_bytes = 16 << 10,
-                 .session_wait = absl::Seconds(60)},
-      .retry = Quick()};
+  ResumingReaderOptions options{.reader = {.session = kSession,
+                                           .cp_rank = cp_rank,
+                                           .consumer = consumer,
+                                           .credit_bytes = 16 << 10,
+                                           .session_wait = absl::Seconds(60)},
+                                .retry = Quick()};
   if (record.last_step()) options.reader.first_step = *record.last_step() + 1;
   if (cp_rank == 0 && consumer == 0) {
     options.create = SessionRequest();
@@ -228,7 +226,8 @@ absl::Status Run(const std::vector<std::string>& args) {
   const bool is_loader = args.at(0) == "loader";
   const size_t fault = is_loader ? 4 : 5;
   if (args.size() > fault) CF_RETURN_IF_ERROR(ArmFaultPoint(args[fault]));
-  if (is_loader) return RunLoader(args.at(1), args.at(2), std::stoi(args.at(3)));
+  if (is_loader)
+    return RunLoader(args.at(1), args.at(2), std::stoi(args.at(3)));
   return RunRank(args.at(1), std::stoi(args.at(2)), std::stoi(args.at(3)),
                  args.at(4));
 }

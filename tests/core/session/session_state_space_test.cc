@@ -6,8 +6,8 @@
 namespace cpfeed {
 namespace {
 
-using ::cpfeed::testing::Explore;
 using ::cpfeed::testing::Exploration;
+using ::cpfeed::testing::Explore;
 
 TEST(SessionStateSpaceTest, ContractHoldsInEveryOrderOfEvents) {
   const Exploration found = Explore(Retention::kReplay, 100'000);
