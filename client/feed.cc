@@ -5,10 +5,13 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "client/session_client.h"
 #include "core/base/status_macros.h"
 
 namespace cpfeed {
 namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(200);
 
 // Batches that were sent and have no receipt. The feeder's thread takes out
 // what has one.
@@ -58,9 +61,10 @@ class Unconfirmed {
 class FeedLoop {
  public:
   FeedLoop(std::shared_ptr<grpc::Channel> channel, FeederOptions options,
-           const BatchStream& source)
+           bool until_read, const BatchStream& source)
       : channel_(std::move(channel)),
         options_(std::move(options)),
+        until_read_(until_read),
         source_(source) {
     if (options_.incarnation == 0) {
       options_.incarnation = absl::ToUnixNanos(absl::Now());
@@ -75,11 +79,16 @@ class FeedLoop {
   absl::StatusOr<FedTotals> Run(RetryPolicy& policy) {
     while (true) {
       const absl::Status status = RunOnce();
-      if (status.ok()) return totals_;
       // The source's errors are the caller's: nothing to try again.
       if (source_failed_) return status;
       if (unconfirmed_.TakeProgress()) policy.MarkProgress();
-      CF_RETURN_IF_ERROR(policy.PauseOrGiveUp(status));
+      if (status.ok()) {
+        if (!until_read_) return totals_;
+        CF_ASSIGN_OR_RETURN(const bool wanted, WaitUntilReadOrWanted(policy));
+        if (!wanted) return totals_;
+      } else {
+        CF_RETURN_IF_ERROR(policy.PauseOrGiveUp(status));
+      }
       ++options_.incarnation;
       ++totals_.resumed;
     }
@@ -102,6 +111,31 @@ class FeedLoop {
     CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder->Finish());
     totals_.num_batches = next_;
     return absl::OkStatus();
+  }
+
+  // Whether the session wants batches again.
+  absl::StatusOr<bool> WaitUntilReadOrWanted(RetryPolicy& policy) {
+    while (true) {
+      const absl::StatusOr<v1::Session> session =
+          WaitForSession(channel_, options_.session, options_.session_wait);
+      if (absl::IsNotFound(session.status())) return false;
+      if (!session.ok()) {
+        CF_RETURN_IF_ERROR(policy.PauseOrGiveUp(session.status()));
+        continue;
+      }
+      policy.MarkProgress();
+      if (session->state() == v1::SESSION_STATE_FAILED ||
+          session->state() == v1::SESSION_STATE_FINISHED) {
+        return false;
+      }
+      for (const v1::ProducerPosition& producer :
+           session->producer_positions()) {
+        if (producer.producer() == options_.producer && !producer.finished()) {
+          return true;
+        }
+      }
+      absl::SleepFor(kPoll);
+    }
   }
 
   absl::Status GoTo(Feeder& feeder) {
@@ -127,6 +161,7 @@ class FeedLoop {
 
   const std::shared_ptr<grpc::Channel> channel_;
   FeederOptions options_;
+  const bool until_read_;
   const BatchStream& source_;
   Unconfirmed unconfirmed_;
   int64_t next_ = -1;  // The number of the source's next batch.
@@ -137,10 +172,12 @@ class FeedLoop {
 }  // namespace
 
 absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,
-                               FeederOptions options, const BatchStream& source,
-                               RetryOptions retry) {
-  RetryPolicy policy(ClientRole::kLoader, std::move(retry));
-  return FeedLoop(std::move(channel), std::move(options), source).Run(policy);
+                               FeedSettings options,
+                               const BatchStream& source) {
+  RetryPolicy policy(ClientRole::kLoader, std::move(options.retry));
+  return FeedLoop(std::move(channel), std::move(options.stream),
+                  options.until_read, source)
+      .Run(policy);
 }
 
 }  // namespace cpfeed

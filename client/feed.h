@@ -39,21 +39,29 @@ struct BatchStream {
       go_to;
 };
 
+struct FeedSettings {
+  FeederOptions stream;
+  RetryOptions retry;
+  // Stay until all consumers have acknowledged everything, or the session is
+  // gone for stream.session_wait: a server that is started anew, or a trainer
+  // that goes back, may want batches again after the last one.
+  bool until_read = false;
+};
+
 struct FedTotals {
   int64_t num_batches = 0;  // Of the producer, from its beginning.
   int64_t num_steps = -1;   // Of the session; -1 while other producers go on.
   int64_t resumed = 0;      // Times that the stream was opened again.
 };
 
-// Opens `options.producer`'s stream, puts all batches and finishes. When the
-// stream breaks it is opened again as client/retry_policy.h says, with a newer
+// Opens the producer's stream, puts all batches and finishes. When the stream
+// breaks it is opened again as client/retry_policy.h says, with a newer
 // incarnation: batches without a receipt are sent again, and where the session
 // wants older ones the source goes back.
 //
 // Errors: of the stream, where it is none to go on after; of `source`.
 absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,
-                               FeederOptions options, const BatchStream& source,
-                               RetryOptions retry = {});
+                               FeedSettings options, const BatchStream& source);
 
 }  // namespace cpfeed
 

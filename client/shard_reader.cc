@@ -173,6 +173,10 @@ absl::Status ShardReader::Send(const v1::StreamShardsRequest& request) {
   // After the end of the data the server may be gone already.
   if (at_end_) return absl::OkStatus();
   ended_ = true;
+  // gRPC has no status for us before all that came is read.
+  Buffer unread;
+  while (stream_.Read(unread)) {
+  }
   const absl::Status status = stream_.Finish();
   return status.ok() ? absl::UnavailableError("the stream ended early")
                      : status;

@@ -144,11 +144,14 @@ absl::StatusOr<Fed> FeedDocuments(const FeedOptions& options,
   CF_RETURN_IF_ERROR(CreateIfAsked(channel, options));
   CF_RETURN_IF_ERROR(
       Feed(channel,
-           {.session = absl::StrCat("sessions/", options.session),
-            .producer = options.producer,
-            .session_wait = absl::Seconds(options.session_wait_seconds)},
-           documents.stream(),
-           {.give_up_after = absl::Seconds(options.reconnect_wait_seconds)})
+           {.stream = {.session = absl::StrCat("sessions/", options.session),
+                       .producer = options.producer,
+                       .session_wait =
+                           absl::Seconds(options.session_wait_seconds)},
+            .retry = {.give_up_after =
+                          absl::Seconds(options.reconnect_wait_seconds)},
+            .until_read = options.until_read},
+           documents.stream())
           .status());
   return documents.fed();
 }
@@ -196,6 +199,9 @@ void RegisterFeed(CLI::App& app, std::function<int()>& run) {
   command.add_option("--reconnect_wait", options->reconnect_wait_seconds,
                      "Seconds to try again while the server is away; 0 gives "
                      "up at once");
+  command.add_flag("--until_read", options->until_read,
+                   "Stay until all ranks have everything, to send again what a "
+                   "server or trainer that is started anew wants");
   command.add_flag("--json", options->json, "Print JSON");
   AddPackFlags(command, options->pack);
   AddSessionFlags(command, options->session_flags);

@@ -25,6 +25,7 @@ struct FeedOptions {
   int64_t steps = 0;    // 0: all.
   double session_wait_seconds = 30;
   double reconnect_wait_seconds = 60;
+  bool until_read = false;
   bool json = false;
   PackFlags pack;
   SessionFlags session_flags;

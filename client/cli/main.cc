@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/cli/command_status.h"
+#include "client/cli/drain_command.h"
 #include "client/cli/explain_command.h"
 #include "client/cli/feed_command.h"
 #include "client/cli/inspect_command.h"
@@ -54,6 +55,7 @@ int Main(int argc, char** argv) {
   RegisterPlan(app, run);
   RegisterExplain(app, run);
   RegisterInspect(app, run);
+  RegisterDrain(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

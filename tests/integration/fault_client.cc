@@ -97,10 +97,12 @@ absl::Status RunLoader(const std::string& server, const std::string& producer,
                           : absl::InternalError("state is another batch's");
           }};
   return Feed(MakeChannel(server),
-              {.session = kSession,
-               .producer = producer,
-               .session_wait = absl::Seconds(60)},
-              stream, Quick())
+              {.stream = {.session = kSession,
+                          .producer = producer,
+                          .session_wait = absl::Seconds(20)},
+               .retry = Quick(),
+               .until_read = true},
+              stream)
       .status();
 }
 

@@ -101,7 +101,7 @@ class Run:
             self.start("server")
             for name in names:
                 self.start(name)
-            deadline = time.monotonic() + 100
+            deadline = time.monotonic() + 60
             while any(self.alive(name) for name in names):
                 self.alive("server")
                 assert time.monotonic() < deadline, self.processes
