@@ -125,9 +125,9 @@ class Server {
                          absl::FunctionRef<absl::Status(const Caller&)> run);
   ServerGauges Gauges() const;
   ConversionBackend Backend() {
-    return {options_.executor != nullptr ? *options_.executor
-                                         : *device_.executor,
-            plans_};
+    return {
+        options_.executor != nullptr ? *options_.executor : *device_.executor,
+        plans_};
   }
   std::string RenderMetrics() const;
   void SweepLoop();

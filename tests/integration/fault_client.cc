@@ -3,10 +3,10 @@
 //   fault_client loader SERVER PRODUCER BATCHES [POINT:N]
 //   fault_client rank SERVER CP_RANK CONSUMER FILE [POINT:N]
 //
-// A rank appends what it gets to FILE, "step N BYTES\n" and the bytes of all
-// tensors, before it acknowledges it; started again it goes on behind the last
-// whole record. The leader keeps its cursors in FILE.cursors, and makes the
-// session.
+// A rank appends what it gets to FILE, "step N BYTES\n", the bytes of all
+// tensors and "\n", before it acknowledges it; started again it goes on behind
+// the last whole record. The leader keeps its cursors in FILE.cursors, and
+// makes the session.
 
 #include <unistd.h>
 
@@ -130,7 +130,7 @@ class Record {
       }
     }
     Append(absl::StrCat("step ", received.header.step(), " ", bytes.size(),
-                        "\n", bytes));
+                        "\n", bytes, "\n"));
   }
 
   void AddLine(const std::string& line) {
@@ -158,12 +158,12 @@ class Record {
       int64_t step = 0;
       size_t bytes = 0;
       line >> word >> step >> bytes;
-      if (word != "step") bytes = 0;
-      if (end + 1 + bytes > all.size()) break;
+      const size_t rest = word == "step" ? bytes + 1 : 0;
+      if (end + 1 + rest > all.size()) break;
       if (word == "step") last_step_ = step;
       last_line_ = word == "step" ? "" : all.substr(at, end - at);
       ended_ = word == "end";
-      at = whole = end + 1 + bytes;
+      at = whole = end + 1 + rest;
     }
     std::filesystem::resize_file(path_, whole);
     ReadCursor();

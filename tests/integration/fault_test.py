@@ -102,7 +102,8 @@ class Run:
             for name in names:
                 self.start(name)
             deadline = time.monotonic() + 60
-            while any(self.alive(name) for name in names):
+            # Each is looked at, also where another one is alive.
+            while any([self.alive(name) for name in names]):
                 self.alive("server")
                 assert time.monotonic() < deadline, self.processes
                 time.sleep(0.01)
