@@ -73,7 +73,7 @@ class Rank(threading.Thread):
 
 def soak(steps):
     """Runs so many steps; returns what was measured."""
-    server = RealServer("--metrics_listen=127.0.0.1:0", "--log_level=warning")
+    server = RealServer("--metrics_listen=127.0.0.1:0")
     try:
         return soak_server(server, steps)
     finally:
