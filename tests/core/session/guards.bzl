@@ -212,5 +212,6 @@ def session_guard_tests():
         native.cc_test(
             name = "session_guard_%s_test" % guard.name,
             size = "small",
+            tags = ["no_sanitizer"],
             deps = [":guard_test", ":" + mutant],
         )
