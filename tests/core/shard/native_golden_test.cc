@@ -187,7 +187,7 @@ void ExpectShard(const json& golden, const Shard& shard, int64_t cp_size,
               TakeBytes(input, index, shard.chunk->source_begin))
         << key;
   }
-  const json in = golden["in"];
+  const json& in = golden["in"];
   if (!in.contains("position_ids") || in["position_ids"].is_null()) {
     EXPECT_EQ(*Named(shard, "position_ids").ToInt64(),
               Take(reference.Positions(), index));
