@@ -27,6 +27,8 @@ constexpr Row kTable[] = {
     // The server is away, stops, or has not the session (yet, or any more).
     {absl::StatusCode::kUnavailable, "*", kReopen, kReopen},
     {absl::StatusCode::kDeadlineExceeded, "", kReopen, kReopen},
+    // One that stops may cancel what it has not answered.
+    {absl::StatusCode::kCancelled, "", kReopen, kReopen},
     {absl::StatusCode::kNotFound, kSessionNotFound, kReopen, kReopen},
     {absl::StatusCode::kNotFound, kSessionExpired, kReopen, kReopen},
     // The trainer went to another step: loaders follow; what a rank is to do

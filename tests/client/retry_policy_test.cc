@@ -49,6 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
          kReopen},
         {"NobodyAnswers", absl::StatusCode::kDeadlineExceeded, "", kReopen,
          kReopen},
+        {"CutByAServerThatStops", absl::StatusCode::kCancelled, "", kReopen,
+         kReopen},
         {"NotMadeYet", absl::StatusCode::kNotFound, kSessionNotFound, kReopen,
          kReopen},
         {"LeaseRanOut", absl::StatusCode::kNotFound, kSessionExpired, kReopen,

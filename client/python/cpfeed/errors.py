@@ -100,6 +100,7 @@ _BY_REASON: dict[str, type[CpfeedError]] = {
     "SEQUENCE_CONFLICT": SequenceConflict,
     "SESSION_NOT_FOUND": SessionNotFound,
     "SESSION_DELETED": SessionNotFound,
+    "SESSION_EXPIRED": SessionNotFound,
     "SESSION_EXISTS": SessionExists,
     "TOPOLOGY_MISMATCH": TopologyMismatch,
     "CURSOR_MISMATCH": CursorError,
@@ -125,7 +126,9 @@ def error_from_status(status: Any) -> CpfeedError:
     reason = _reason_of(status)
     kind = _BY_REASON.get(reason)
     if kind is None:
-        kind = Unavailable if code == "UNAVAILABLE" else ServerError
+        # A server that stops may cancel what it has not answered.
+        away = code in ("UNAVAILABLE", "CANCELLED")
+        kind = Unavailable if away else ServerError
     return kind(status.message, code=code, reason=reason)
 
 

@@ -8,9 +8,11 @@ import time
 import unittest
 from unittest import mock
 
+import grpc
 import numpy as np
 
 import cpfeed
+from cpfeed import api, errors
 from tests.client.python.serving import ServerTest, batch_of
 
 
@@ -29,6 +31,14 @@ class ErrorsTest(ServerTest):
         self.assertIs(type(caught.exception), kind)
         self.assertEqual(caught.exception.reason, reason)
         return caught.exception
+
+    def test_call_that_a_stopping_server_cut_may_be_tried_again(self):
+        for code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+            error = errors.error_from_status(api.Status(code=code.value[0]))
+            self.assertIs(type(error), cpfeed.Unavailable)
+        error = errors.error_from_status(
+            api.Status(code=grpc.StatusCode.INTERNAL.value[0]))
+        self.assertIs(type(error), cpfeed.ServerError)
 
     def test_rejected_batch_names_itself(self):
         self.create(2)
