@@ -24,7 +24,11 @@ void StreamAcceptor::Start() {
 
 void StreamAcceptor::Stop() {
   if (!thread_.joinable()) return;
-  queue_->Shutdown();
+  {
+    absl::MutexLock lock(&request_mu_);
+    stopped_ = true;
+    queue_->Shutdown();
+  }
   thread_.join();
   std::list<Running> running;
   {
@@ -42,16 +46,23 @@ int StreamAcceptor::num_calls() const {
                     [](const Running& call) { return !call.done; }));
 }
 
+// gRPC ends the process where a call is asked for on a queue that was shut
+// down.
+void StreamAcceptor::RequestNext(ServerCall& call) {
+  absl::MutexLock lock(&request_mu_);
+  if (!stopped_) request_(call, *queue_, &call);
+}
+
 void StreamAcceptor::AcceptLoop() {
   auto next = std::make_unique<ServerCall>();
-  request_(*next, *queue_, next.get());
+  RequestNext(*next);
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) {
     if (!ok) continue;  // The server shuts down; the queue will end.
     std::unique_ptr<ServerCall> call = std::move(next);
     next = std::make_unique<ServerCall>();
-    request_(*next, *queue_, next.get());
+    RequestNext(*next);
     Launch(std::move(call));
   }
 }

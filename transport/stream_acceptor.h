@@ -49,6 +49,7 @@ class StreamAcceptor {
   };
 
   void AcceptLoop();
+  void RequestNext(ServerCall& call) ABSL_LOCKS_EXCLUDED(request_mu_);
   void Launch(std::unique_ptr<ServerCall> call) ABSL_LOCKS_EXCLUDED(mu_);
   void Handle(ServerCall& call, bool over_limit) const;
 
@@ -57,6 +58,8 @@ class StreamAcceptor {
   const Request request_;
   const Handler handler_;
   std::thread thread_;
+  absl::Mutex request_mu_;
+  bool stopped_ ABSL_GUARDED_BY(request_mu_) = false;
   mutable absl::Mutex mu_;
   std::list<Running> running_ ABSL_GUARDED_BY(mu_);
 };
