@@ -49,13 +49,12 @@ absl::StatusOr<std::vector<EncodedStep>> CutAndEncode(
 
 BatchFacts FactsOf(const StepPlans& plans) {
   BatchFacts facts;
-  for (const ChunkPlan& chunk : plans.chunks) {
+  for (const ChunkPlan& chunk : plans.chunks()) {
     for (int64_t i = 0; i < chunk.lengths.num_sequences(); ++i) {
       facts.real_tokens += chunk.lengths.real[i];
       facts.padding_tokens += chunk.lengths.padded[i] - chunk.lengths.real[i];
     }
-    facts.area_imbalance =
-        std::max(facts.area_imbalance, chunk.metrics.area.imbalance());
+    facts.area_imbalance = std::max(facts.area_imbalance, chunk.area_imbalance);
   }
   return facts;
 }
@@ -85,7 +84,7 @@ absl::StatusOr<Conversion> ConvertBatch(WireBatch wire_batch, Buffer payload,
             &backend.plans));
     const absl::Duration planning = absl::Now() - begin - waited;
     conversion.batch.plans =
-        std::make_shared<const StepPlans>(DescribePlans(prepared, cp_size));
+        std::make_shared<const StepPlans>(DescribePlans(prepared), cp_size);
     conversion.facts = FactsOf(*conversion.batch.plans);
     conversion.facts.planning = planning;
     CF_RETURN_IF_ERROR(

@@ -13,7 +13,7 @@ struct BatchFacts {
   int64_t real_tokens = 0;
   int64_t padding_tokens = 0;
   // Attention area of the busiest rank over the mean, of the plan whose ratio
-  // is largest; 1 is even, or not measured (see StepPlans).
+  // is largest; 1 is even.
   double area_imbalance = 1;
   // Validation, conversion, planning and verification of the plans; without
   // waiting for memory.

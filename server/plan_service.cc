@@ -150,9 +150,9 @@ absl::Status Explain(const SessionHost& host,
   response.set_data_epoch(record->data_epoch);
   response.set_held(host.FindStep(record->step) != nullptr);
   if (record->plans == nullptr) return absl::OkStatus();
-  response.set_cp_size(record->plans->cp_size);
-  for (const ChunkPlan& chunk : record->plans->chunks) {
-    CF_RETURN_IF_ERROR(ExplainChunk(chunk, record->plans->cp_size, request,
+  response.set_cp_size(record->plans->cp_size());
+  for (const ChunkPlan& chunk : record->plans->chunks()) {
+    CF_RETURN_IF_ERROR(ExplainChunk(chunk, record->plans->cp_size(), request,
                                     *response.add_chunks()));
   }
   return absl::OkStatus();

@@ -1,41 +1,59 @@
 #include "server/step_plans.h"
 
+#include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
+#include "core/plan/shard_plan.h"
+
 namespace cpfeed {
 namespace {
 
-int64_t SegmentsOf(const ShardPlan& plan) {
-  size_t segments = 0;
-  for (const RankPlan& rank : plan.ranks) segments += rank.segments.size();
-  return static_cast<int64_t>(segments);
+ChunkFigures Measure(const ChunkPlan& chunk, int cp_size) {
+  if (chunk.num_segments > kMostMeasuredSegments) return {};
+  const absl::StatusOr<ShardPlan> plan =
+      PlanShards(chunk.lengths, chunk.layout, cp_size);
+  CF_CHECK(plan.ok());  // It was made before.
+  ChunkFigures figures{
+      .metrics = ComputePlanMetrics(*plan),
+      .bounds = ComputePlanBounds(plan->lengths, cp_size, plan->spec.mask)};
+  figures.metrics.ranks = {};
+  return figures;
 }
 
 }  // namespace
 
+const std::vector<ChunkFigures>& StepPlans::figures() const {
+  std::call_once(measured_, [this] {
+    for (const ChunkPlan& chunk : chunks_) {
+      figures_.push_back(Measure(chunk, cp_size_));
+    }
+  });
+  return figures_;
+}
+
 int64_t StepPlans::Bytes() const {
   size_t numbers = 0;
-  for (const ChunkPlan& chunk : chunks) {
+  for (const ChunkPlan& chunk : chunks_) {
     numbers += chunk.lengths.real.size() + chunk.lengths.padded.size() +
                chunk.lengths.row_splits.size();
   }
   return static_cast<int64_t>(sizeof(StepPlans) +
-                              chunks.size() * sizeof(ChunkPlan) +
+                              chunks_.size() *
+                                  (sizeof(ChunkPlan) + sizeof(ChunkFigures)) +
                               numbers * sizeof(int64_t));
 }
 
-StepPlans DescribePlans(const PreparedBatch& prepared, int cp_size) {
-  StepPlans step{.cp_size = cp_size};
+std::vector<ChunkPlan> DescribePlans(const PreparedBatch& prepared) {
+  std::vector<ChunkPlan> chunks;
   for (const auto& plan : prepared.plans) {
-    ChunkPlan& chunk = step.chunks.emplace_back();
-    chunk.lengths = plan->lengths;
-    chunk.layout = plan->spec;
-    chunk.digest = plan->digest;
-    if (SegmentsOf(*plan) > kMostMeasuredSegments) continue;
-    chunk.metrics = ComputePlanMetrics(*plan);
-    chunk.metrics.ranks = {};
-    chunk.bounds =
-        ComputePlanBounds(plan->lengths, plan->cp_size, plan->spec.mask);
+    chunks.push_back({.lengths = plan->lengths,
+                      .layout = plan->spec,
+                      .digest = plan->digest,
+                      .area_imbalance = ComputeAreaSpread(*plan).imbalance()});
+    for (const RankPlan& rank : plan->ranks) {
+      chunks.back().num_segments += static_cast<int64_t>(rank.segments.size());
+    }
   }
-  return step;
+  return chunks;
 }
 
 }  // namespace cpfeed

@@ -29,4 +29,20 @@ Json ErrorJson(const absl::Status& status) {
           {"message", std::string(status.message())}};
 }
 
+int ReportError(absl::string_view command, const absl::Status& status,
+                bool json, std::ostream& out, std::ostream& err) {
+  const std::string reason = ReasonOf(status);
+  if (json) {
+    out << ErrorJson(status).dump(-1, ' ', false,
+                                  Json::error_handler_t::replace)
+        << std::endl;
+  } else if (reason.empty()) {
+    err << command << ": " << status.message() << std::endl;
+  } else {
+    err << command << ": " << status.message() << " (" << reason << ")"
+        << std::endl;
+  }
+  return ExitStatusOf(status);
+}
+
 }  // namespace cpfeed

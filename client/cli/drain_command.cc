@@ -75,12 +75,11 @@ absl::StatusOr<std::string> Drain(const DrainOptions& options) {
 int RunDrain(const DrainOptions& options, std::ostream& out,
              std::ostream& err) {
   const absl::StatusOr<std::string> text = Drain(options);
-  if (text.ok()) {
-    out << *text << std::endl;
-    return kExitOk;
+  if (!text.ok()) {
+    return ReportError("cpfeed drain", text.status(), /*json=*/false, out, err);
   }
-  err << "cpfeed drain: " << text.status().message() << std::endl;
-  return ExitStatusOf(text.status());
+  out << *text << std::endl;
+  return kExitOk;
 }
 
 void RegisterDrain(CLI::App& app, std::function<int()>& run) {

@@ -170,16 +170,11 @@ absl::StatusOr<std::string> Explain(const ExplainOptions& options) {
 int RunExplain(const ExplainOptions& options, std::ostream& out,
                std::ostream& err) {
   const absl::StatusOr<std::string> text = Explain(options);
-  if (text.ok()) {
-    out << *text;
-    return kExitOk;
+  if (!text.ok()) {
+    return ReportError("cpfeed explain", text.status(), options.json, out, err);
   }
-  if (options.json) {
-    out << ErrorJson(text.status()).dump() << std::endl;
-  } else {
-    err << "cpfeed explain: " << text.status().message() << std::endl;
-  }
-  return ExitStatusOf(text.status());
+  out << *text;
+  return kExitOk;
 }
 
 void RegisterExplain(CLI::App& app, std::function<int()>& run) {

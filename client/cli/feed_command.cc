@@ -161,12 +161,7 @@ absl::StatusOr<Fed> FeedDocuments(const FeedOptions& options,
 int RunFeed(const FeedOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Fed> fed = FeedDocuments(options, err);
   if (!fed.ok()) {
-    if (options.json) {
-      out << ErrorJson(fed.status()).dump() << std::endl;
-    } else {
-      err << "cpfeed feed: " << fed.status().message() << std::endl;
-    }
-    return ExitStatusOf(fed.status());
+    return ReportError("cpfeed feed", fed.status(), options.json, out, err);
   }
   if (options.json) {
     out << FedJson(*fed).dump() << std::endl;

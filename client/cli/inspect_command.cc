@@ -113,16 +113,11 @@ absl::StatusOr<std::string> Inspect(const InspectOptions& options) {
 int RunInspect(const InspectOptions& options, std::ostream& out,
                std::ostream& err) {
   const absl::StatusOr<std::string> text = Inspect(options);
-  if (text.ok()) {
-    out << *text;
-    return kExitOk;
+  if (!text.ok()) {
+    return ReportError("cpfeed inspect", text.status(), options.json, out, err);
   }
-  if (options.json) {
-    out << ErrorJson(text.status()).dump() << std::endl;
-  } else {
-    err << "cpfeed inspect: " << text.status().message() << std::endl;
-  }
-  return ExitStatusOf(text.status());
+  out << *text;
+  return kExitOk;
 }
 
 void RegisterInspect(CLI::App& app, std::function<int()>& run) {

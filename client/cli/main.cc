@@ -26,11 +26,10 @@ int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
                      bool json) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   if (json) {
-    std::cout << ErrorJson(InvalidArgument(kBadOption, error.what())).dump()
-              << std::endl;
-  } else {
-    app.exit(error);
+    return ReportError("cpfeed", InvalidArgument(kBadOption, error.what()),
+                       json, std::cout, std::cerr);
   }
+  app.exit(error);
   return kExitRefused;
 }
 

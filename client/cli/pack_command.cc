@@ -94,12 +94,8 @@ int RunPack(const PackCommandOptions& options, std::ostream& out,
             std::ostream& err) {
   std::ostream& report = options.output == "-" ? err : out;
   const absl::Status status = Pack(options, out, report, err);
-  if (!status.ok() && options.json) {
-    report << ErrorJson(status) << "\n";
-  } else if (!status.ok()) {
-    err << "cpfeed pack: " << status.message() << "\n";
-  }
-  return ExitStatusOf(status);
+  if (status.ok()) return kExitOk;
+  return ReportError("cpfeed pack", status, options.json, report, err);
 }
 
 void RegisterPack(CLI::App& app, std::function<int()>& run) {

@@ -150,12 +150,7 @@ void PrintJson(const PlanOptions& options,
 
 int PrintError(const PlanOptions& options, const absl::Status& status,
                std::ostream& out) {
-  if (options.json) {
-    out << ErrorJson(status) << "\n";
-  } else {
-    std::cerr << "cpfeed plan: " << status.message() << "\n";
-  }
-  return ExitStatusOf(status);
+  return ReportError("cpfeed plan", status, options.json, out, std::cerr);
 }
 
 // A failure counts more than a refusal, and a refusal only where there is no

@@ -94,18 +94,6 @@ absl::StatusOr<std::string> ShardText(const ShardFlags& flags,
   return ShardNatively(input, settings, source, flags.json);
 }
 
-void PrintError(const absl::Status& error, bool as_json, std::ostream& out,
-                std::ostream& err) {
-  if (!as_json) {
-    err << "cpfeed shard: " << error.message() << " (" << ReasonOf(error)
-        << ")\n";
-    return;
-  }
-  // A message may quote bytes of a flag that are no UTF-8.
-  out << ErrorJson(error).dump(-1, ' ', false, Json::error_handler_t::replace)
-      << "\n";
-}
-
 void AddFlags(CLI::App& command, ShardFlags& flags) {
   const auto add = [&](const char* name, std::string& value, const char* type,
                        const char* text) {
@@ -155,8 +143,7 @@ int RunShard(const ShardFlags& flags, const ShardSource& source,
              std::istream& in, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> result = ShardText(flags, source, in);
   if (!result.ok()) {
-    PrintError(result.status(), flags.json, out, err);
-    return ExitStatusOf(result.status());
+    return ReportError("cpfeed shard", result.status(), flags.json, out, err);
   }
   out << *result;
   out.flush();

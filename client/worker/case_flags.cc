@@ -85,19 +85,12 @@ void AddCaseFlags(CLI::App& command, CaseFlags& flags) {
 int FinishCase(absl::string_view command, const CaseFlags& flags,
                const absl::StatusOr<std::string>& text, std::ostream& out,
                std::ostream& err) {
-  if (text.ok()) {
-    out << *text;
-    return kExitOk;
+  if (!text.ok()) {
+    return ReportError(absl::StrCat("cpfeed_worker ", command), text.status(),
+                       flags.json, out, err);
   }
-  if (flags.json) {
-    out << ErrorJson(text.status())
-               .dump(-1, ' ', false, Json::error_handler_t::replace)
-        << "\n";
-  } else {
-    err << "cpfeed_worker " << command << ": " << text.status().message()
-        << " (" << ReasonOf(text.status()) << ")\n";
-  }
-  return ExitStatusOf(text.status());
+  out << *text;
+  return kExitOk;
 }
 
 }  // namespace cpfeed

@@ -332,7 +332,7 @@ int Main(int argc, char** argv) {
   if (status.ok()) return kExitOk;
   const int rank = environment.ok() ? environment->cp_rank() : 0;
   if (flags.json && rank == 0) {
-    std::cout << ErrorJson(status).dump() << std::endl;
+    ReportError("cpfeed_worker", status, /*json=*/true, std::cout, std::cerr);
   }
   // In one piece: several ranks may share the stream.
   std::cerr << absl::StrCat("cpfeed_worker: rank ", rank, ": ",

@@ -9,6 +9,19 @@
 namespace cpfeed {
 namespace {
 
+// Behind the last of a segment's rows that hold real tokens.
+int64_t RealEnd(const ShardPlan& plan, const Segment& segment) {
+  return std::min<int64_t>(segment.begin + segment.length,
+                           plan.lengths.real[segment.sequence]);
+}
+
+int64_t AreaOf(const ShardPlan& plan, const Segment& segment) {
+  const int64_t end = RealEnd(plan, segment);
+  if (end <= segment.begin) return 0;
+  return CountPairs(segment.begin, end, plan.lengths.real[segment.sequence],
+                    plan.spec.mask);
+}
+
 RankMetrics MeasureRank(const ShardPlan& plan, const RankPlan& rank) {
   RankMetrics metrics;
   metrics.num_tokens = rank.num_tokens;
@@ -17,10 +30,10 @@ RankMetrics MeasureRank(const ShardPlan& plan, const RankPlan& rank) {
   for (const Segment& segment : rank.segments) {
     const int64_t real = plan.lengths.real[segment.sequence];
     const int64_t begin = segment.begin;
-    const int64_t end = std::min<int64_t>(begin + segment.length, real);
+    const int64_t end = RealEnd(plan, segment);
     if (end <= begin) continue;
     metrics.padding_rows -= end - begin;
-    metrics.area += CountPairs(begin, end, real, plan.spec.mask);
+    metrics.area += AreaOf(plan, segment);
     metrics.tiles += CountTiles(begin, end, real, plan.spec.mask);
   }
   metrics.cost = metrics.area + plan.spec.linear_cost * rank.num_tokens;
@@ -40,6 +53,16 @@ Spread SpreadOf(const std::vector<RankMetrics>& ranks,
 }
 
 }  // namespace
+
+Spread ComputeAreaSpread(const ShardPlan& plan) {
+  std::vector<RankMetrics> ranks(plan.ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    for (const Segment& segment : plan.ranks[r].segments) {
+      ranks[r].area += AreaOf(plan, segment);
+    }
+  }
+  return SpreadOf(ranks, &RankMetrics::area);
+}
 
 PlanMetrics ComputePlanMetrics(const ShardPlan& plan) {
   PlanMetrics metrics;

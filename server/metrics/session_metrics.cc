@@ -180,9 +180,7 @@ void AddNewestPlan(const std::string& name, const StepPlans& plans,
     most = std::max(most, value);
     best = std::max(best, bound);
   };
-  for (const ChunkPlan& chunk : plans.chunks) {
-    const PlanMetrics& metrics = chunk.metrics;
-    const PlanBounds& bounds = chunk.bounds;
+  for (const auto& [metrics, bounds] : plans.figures()) {
     const auto number = [](int64_t value) {
       return static_cast<double>(value);
     };

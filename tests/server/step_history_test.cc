@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/step_plans.h"
 
@@ -17,12 +18,12 @@ using ::testing::IsNull;
 using ::testing::NotNull;
 
 StepRecord RecordOf(int64_t step, int64_t num_sequences = 1) {
-  StepPlans plans{.cp_size = 1, .chunks = {{}}};
-  plans.chunks[0].lengths.real.assign(num_sequences, 1);
+  std::vector<ChunkPlan> chunks(1);
+  chunks[0].lengths.real.assign(num_sequences, 1);
   return {.step = step,
           .producer = "default",
           .batch_id = "b" + std::to_string(step),
-          .plans = std::make_shared<const StepPlans>(std::move(plans))};
+          .plans = std::make_shared<const StepPlans>(std::move(chunks), 1)};
 }
 
 TEST(StepHistoryTest, KeepsTheNewestSteps) {

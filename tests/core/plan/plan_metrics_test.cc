@@ -249,6 +249,9 @@ TEST_P(MetricsAgreementTest, SegmentArithmeticAgreesWithCountingRows) {
       const auto plan = PlanShards(lengths, GetParam(), cp_size);
       ASSERT_THAT(plan, IsOk());
       const PlanMetrics fast = ComputePlanMetrics(*plan);
+      const Spread area = ComputeAreaSpread(*plan);
+      EXPECT_EQ(area.max, fast.area.max);
+      EXPECT_EQ(area.mean, fast.area.mean);
       const RowByRow slow(*plan);
       for (int rank = 0; rank < cp_size; ++rank) {
         EXPECT_TRUE(fast.ranks[rank] == slow.metrics()[rank])
