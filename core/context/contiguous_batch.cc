@@ -50,7 +50,8 @@ at::Tensor Filler(const std::string& name, const at::Tensor& tensor,
   return at::full(shape, value, tensor.options());
 }
 
-absl::StatusOr<int64_t> WidthOf(const TensorBatch& batch) {
+// [B, S, ...]: ids, or embeddings instead.
+absl::StatusOr<at::Tensor> TokensOf(const TensorBatch& batch) {
   const bool ids = batch.contains("input_ids");
   if (ids == batch.contains("inputs_embeds")) {
     return InvalidArgument(
@@ -59,13 +60,14 @@ absl::StatusOr<int64_t> WidthOf(const TensorBatch& batch) {
                      " input_ids and inputs_embeds; must have one of them"));
   }
   const at::Tensor& primary = batch.at(ids ? "input_ids" : "inputs_embeds");
-  if (primary.dim() >= 2 && primary.size(1) > 0) return primary.size(1);
+  if (primary.dim() >= 2 && primary.size(1) > 0) return primary;
   return InvalidArgument(kShapeMismatch,
                          "tokens have no shape [B, S] with an S of at least 1");
 }
 
 // The batch with what it must have, and without what it must not.
-absl::StatusOr<TensorBatch> Completed(TensorBatch batch, int64_t width) {
+absl::StatusOr<TensorBatch> Completed(TensorBatch batch,
+                                      const at::Tensor& tokens) {
   batch.erase("attention_mask");
   if (!batch.contains("labels")) {
     auto mask = batch.extract("loss_mask");
@@ -77,7 +79,9 @@ absl::StatusOr<TensorBatch> Completed(TensorBatch batch, int64_t width) {
     batch.insert(std::move(mask));
   }
   if (!batch.contains("position_ids")) {
-    batch["position_ids"] = at::arange(width, at::kLong).unsqueeze(0);
+    batch["position_ids"] =
+        at::arange(tokens.size(1), tokens.options().dtype(at::kLong))
+            .unsqueeze(0);
   }
   return batch;
 }
@@ -88,13 +92,14 @@ absl::StatusOr<ContiguousShard> ShardBatchContiguous(
     const TensorBatch& batch, ParityRank rank,
     const ContiguousOptions& options) {
   CF_RETURN_IF_ERROR(CheckParityRank(rank));
-  CF_ASSIGN_OR_RETURN(const int64_t width, WidthOf(batch));
+  CF_ASSIGN_OR_RETURN(const at::Tensor tokens, TokensOf(batch));
+  const int64_t width = tokens.size(1);
   ContiguousShard shard{.original_seq_len = width, .padded_seq_len = width};
   if (rank.cp_size == 1) {
     shard.batch = batch;
     return shard;
   }
-  CF_ASSIGN_OR_RETURN(shard.batch, Completed(batch, width));
+  CF_ASSIGN_OR_RETURN(shard.batch, Completed(batch, tokens));
   const int64_t multiple =
       rank.cp_size * std::max<int64_t>(options.pad_multiple, 2);
   shard.padded_seq_len = (width + multiple - 1) / multiple * multiple;

@@ -20,19 +20,22 @@ namespace {
 constexpr char kKeyError[] = "KeyError";
 constexpr char kAssertionError[] = "AssertionError";
 
-absl::StatusOr<int64_t> WidthOf(const TensorBatch& batch,
-                                const std::string& name) {
+absl::StatusOr<at::Tensor> TokensOf(const TensorBatch& batch,
+                                    const std::string& name) {
   const auto found = batch.find(name);
   if (found != batch.end() && found->second.dim() >= 2) {
-    return found->second.size(1);
+    return found->second;
   }
   return InvalidArgument(
       kKeyError, absl::StrCat("batch has no ", name, " of shape [B, S]"));
 }
 
-void AddPositions(int64_t width, TensorBatch& batch) {
+// Where the tokens are.
+void AddPositions(const at::Tensor& tokens, TensorBatch& batch) {
   if (batch.contains("position_ids")) return;
-  batch["position_ids"] = at::arange(width, at::kLong).unsqueeze(0);
+  batch["position_ids"] =
+      at::arange(tokens.size(1), tokens.options().dtype(at::kLong))
+          .unsqueeze(0);
 }
 
 // 0.7: positions of one row are everybody's.
@@ -79,8 +82,8 @@ absl::StatusOr<std::string> PrimaryOf(const TensorBatch& batch, Parity parity) {
 }  // namespace
 
 absl::Status BuildPositionIds(TensorBatch& batch) {
-  CF_ASSIGN_OR_RETURN(const int64_t width, WidthOf(batch, "input_ids"));
-  AddPositions(width, batch);
+  CF_ASSIGN_OR_RETURN(const at::Tensor tokens, TokensOf(batch, "input_ids"));
+  AddPositions(tokens, batch);
   return absl::OkStatus();
 }
 
@@ -90,10 +93,10 @@ absl::StatusOr<ScopeFactory> MakeCpBatchAndContext(
   if (group == nullptr || group->size() <= 1) return NoScope();
   CF_ASSIGN_OR_RETURN(const std::string primary,
                       PrimaryOf(batch, options.parity));
-  CF_ASSIGN_OR_RETURN(const int64_t width, WidthOf(batch, primary));
-  CF_RETURN_IF_ERROR(WidthOf(batch, "labels").status());
+  CF_ASSIGN_OR_RETURN(const at::Tensor tokens, TokensOf(batch, primary));
+  CF_RETURN_IF_ERROR(TokensOf(batch, "labels").status());
   batch.erase("attention_mask");
-  AddPositions(width, batch);
+  AddPositions(tokens, batch);
   if (options.parity == Parity::kAutomodel07) {
     ExpandPositions(batch[primary].size(0), batch["position_ids"]);
   }

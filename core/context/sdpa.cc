@@ -142,7 +142,8 @@ at::Tensor ScaledDotProductAttention(const at::Tensor& q, const at::Tensor& k,
     return current_cp_sdpa->Attend(q, k, v, is_causal, factor);
   }
   const int64_t times = q.size(1) / k.size(1);
-  if (tiling_kernels) {
+  // LibTorch's own choice on a GPU tiles too.
+  if (tiling_kernels && q.is_cpu() && q.size(3) == v.size(3)) {
     return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
         q, Repeated(k, times), Repeated(v, times), 0.0, is_causal, {}, factor));
   }

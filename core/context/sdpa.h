@@ -49,7 +49,9 @@ std::unique_ptr<Scope> EnterPackedSdpa(AttentionGroup group);
 bool InCpSdpa();
 
 // Keeps this thread's ScaledDotProductAttention to kernels that tile (flash),
-// which never hold the whole S x S matrix of scores.
+// which never hold the whole S x S matrix of scores. On the CPU LibTorch has
+// one for a v as wide as q alone; a wider or narrower v is left to its choice,
+// as is what lies on another device.
 std::unique_ptr<Scope> EnterTilingKernels();
 
 }  // namespace cpfeed

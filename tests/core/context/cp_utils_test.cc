@@ -84,6 +84,15 @@ TEST(BuildPositionIdsTest, AddsOneRowWhereThereAreNone) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no input_ids")));
 }
 
+// Meta tensors stand for those of any device.
+TEST(BuildPositionIdsTest, PositionsLieWithTheIds) {
+  TensorBatch batch = {
+      {"input_ids",
+       at::zeros({3, 4}, at::TensorOptions(at::kLong).device(at::kMeta))}};
+  ASSERT_THAT(BuildPositionIds(batch), IsOk());
+  EXPECT_TRUE(batch["position_ids"].is_meta());
+}
+
 TEST(ContextParallelContextTest, ShardsInPlaceAndRestores) {
   auto group = MakeLoopbackGroup(2);
   at::Tensor ids = at::arange(8, at::kLong).reshape({1, 8});
@@ -282,6 +291,20 @@ TEST(TrainContextTest, WhatFailsToEnterLeavesNothing) {
   EXPECT_THAT((*factory)(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no group")));
   EXPECT_FALSE(InLossParallel());
+}
+
+// As MakeCpBatchAndContext gives it to one rank.
+TEST(TrainContextTest, OneRankAttendsWithValuesOfAnotherWidth) {
+  const at::Tensor q = Random({1, 2, 6, 4}, 1);
+  const at::Tensor k = Random({1, 1, 6, 4}, 2);
+  const at::Tensor v = Random({1, 1, 6, 8}, 3);
+  const at::Tensor expected = ScaledDotProductAttention(q, k, v, true);
+  const auto factory = TrainContext(false, false, NoScope());
+  ASSERT_THAT(factory, IsOk());
+  const auto scope = (*factory)();
+  ASSERT_THAT(scope, IsOk());
+  EXPECT_LT(Difference(ScaledDotProductAttention(q, k, v, true), expected),
+            1e-12);
 }
 
 TEST(TrainContextTest, CompiledAutogradIsRefusedByName) {
