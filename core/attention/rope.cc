@@ -34,6 +34,12 @@ absl::Status Check(const at::Tensor& x, const at::Tensor& positions,
         absl::StrCat("position_ids must be integers of shape [", x.size(0),
                      "] or [n_rope, ", x.size(0), "]"));
   }
+  if (positions.device() != x.device()) {
+    return InvalidArgument(
+        kShapeMismatch,
+        absl::StrCat("position_ids are on ", positions.device().str(),
+                     "; must be where x is, on ", x.device().str()));
+  }
   const auto& sections = options.mrope_section;
   const int64_t components = positions.dim() == 2 ? positions.size(0) : 1;
   if (sections.empty() && components == 1) return absl::OkStatus();
@@ -54,32 +60,38 @@ absl::Status Check(const at::Tensor& x, const at::Tensor& positions,
           " numbers of at least 0 that sum to D / 2 = ", x.size(2) / 2));
 }
 
-// [T, 1, D / 2] float64.
+// The numbers on `device`, from pinned memory so that a GPU's host need not
+// wait.
+at::Tensor Doubles(const std::vector<double>& numbers, at::Device device) {
+  at::Tensor tensor =
+      at::empty({static_cast<int64_t>(numbers.size())},
+                at::TensorOptions(at::kDouble).pinned_memory(device.is_cuda()));
+  std::copy(numbers.begin(), numbers.end(), tensor.mutable_data_ptr<double>());
+  return tensor.to(device, /*non_blocking=*/true);
+}
+
+// [T, 1, D / 2] float64, where the positions are.
 at::Tensor Angles(const at::Tensor& position_ids, int64_t half,
                   const RopeOptions& options) {
   const at::Tensor positions =
-      (position_ids.dim() == 2 ? position_ids : position_ids.unsqueeze(0))
-          .to(at::kLong)
-          .contiguous();
-  const int64_t tokens = positions.size(1);
-  const auto* const position = positions.const_data_ptr<int64_t>();
-  at::Tensor angles = at::empty({tokens, 1, half}, at::kDouble);
-  auto* const angle = angles.mutable_data_ptr<double>();
+      position_ids.dim() == 2 ? position_ids : position_ids.unsqueeze(0);
   std::vector<int64_t> sections = options.mrope_section;
   if (sections.empty()) sections = {half};
-  int64_t i = 0;
+  // [T, half]: whose position turns each pair.
+  std::vector<at::Tensor> columns;
   for (size_t component = 0; component < sections.size(); ++component) {
-    const int64_t end = i + sections[component];
-    for (; i < end; ++i) {
-      const double frequency =
-          std::pow(options.base, -static_cast<double>(i) / half);
-      for (int64_t t = 0; t < tokens; ++t) {
-        angle[t * half + i] =
-            static_cast<double>(position[component * tokens + t]) * frequency;
-      }
-    }
+    columns.push_back(positions.select(0, static_cast<int64_t>(component))
+                          .to(at::kDouble)
+                          .unsqueeze(1)
+                          .expand({-1, sections[component]}));
   }
-  return angles;
+  std::vector<double> frequencies;  // [half]
+  for (int64_t i = 0; i < half; ++i) {
+    frequencies.push_back(
+        std::pow(options.base, -static_cast<double>(i) / half));
+  }
+  return (at::cat(columns, 1) * Doubles(frequencies, positions.device()))
+      .unsqueeze(1);
 }
 
 }  // namespace

@@ -111,6 +111,22 @@ TEST(RopeTest, KeepsTheDType) {
   EXPECT_EQ((*out - 1).abs().sum().item<float>(), 0);
 }
 
+// Meta tensors have a device but no memory that the host could read.
+TEST(RopeTest, WorksOnTheDeviceOfX) {
+  const auto meta = [](at::ScalarType dtype) {
+    return at::TensorOptions(dtype).device(at::kMeta);
+  };
+  const at::Tensor x = at::zeros({4, 1, 8}, meta(at::kFloat));
+  const auto out = ApplyRope(x, at::zeros({4}, meta(at::kLong)));
+  ASSERT_THAT(out, IsOk());
+  EXPECT_TRUE(out->is_meta());
+  EXPECT_EQ(out->sizes(), x.sizes());
+  EXPECT_THAT(ApplyRope(x, at::zeros({4}, at::kLong)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("position_ids are on cpu; must be where x is, "
+                                 "on meta")));
+}
+
 TEST(RopeTest, WrongInputIsNamed) {
   const at::Tensor x = at::zeros({4, 1, 8});
   EXPECT_THAT(ApplyRope(x, at::zeros({5}, at::kLong)),
