@@ -57,6 +57,40 @@ absl::StatusOr<double> TrainOnChunk(Decoder& model, const Shard& chunk,
   }
 }
 
+// Takes a model's gradients out, so that those of a step are alone; puts them
+// back when it goes, with the step's added if Keep() was called.
+class StepGradients {
+ public:
+  explicit StepGradients(const Decoder& model)
+      : parameters_(model.parameters()) {
+    for (const at::Tensor& parameter : parameters_) {
+      earlier_.push_back(parameter.grad());
+      parameter.mutable_grad() = at::Tensor();
+    }
+  }
+  StepGradients(const StepGradients&) = delete;
+  StepGradients& operator=(const StepGradients&) = delete;
+
+  ~StepGradients() {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      at::Tensor& gradient = parameters_[i].mutable_grad();
+      if (!keep_) {
+        gradient = earlier_[i];
+      } else if (earlier_[i].defined()) {
+        gradient = earlier_[i].add_(gradient);
+      }
+    }
+  }
+
+  void Keep() { keep_ = true; }
+
+ private:
+  const std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> earlier_;
+  bool keep_ = false;
+};
+
 absl::Status SumGradients(Decoder& model, Communicator& group) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> flat;
@@ -93,6 +127,7 @@ absl::StatusOr<double> TrainOnShard(
     const std::shared_ptr<const KvExchange>& exchange,
     const std::shared_ptr<Communicator>& group) {
   CF_RETURN_IF_ERROR(CheckDigestAgreement(*group, StepDigest(shard)));
+  StepGradients gradients(model);
   double loss = 0;
   for (const Shard& chunk : shard.chunks) {
     CF_ASSIGN_OR_RETURN(
@@ -106,6 +141,7 @@ absl::StatusOr<double> TrainOnShard(
   CF_RETURN_IF_ERROR(
       AllReduce(*group, DType::kFloat64, ReduceOp::kSum,
                 {reinterpret_cast<std::byte*>(&loss), sizeof(loss)}));
+  gradients.Keep();
   return loss;
 }
 

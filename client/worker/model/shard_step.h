@@ -19,7 +19,7 @@ void AttachCpHooks(HookableModule& model, std::shared_ptr<Communicator> group);
 
 // The mean cross entropy over all labels of the step, the same on all ranks,
 // whose gradients, summed over the ranks, are added to the model's; all ranks
-// get the same bits. They call it with equal models, whose hooks are attached,
+// get the same bits. An error leaves the model's gradients as they were. They call it with equal models, whose hooks are attached,
 // and their shards of one step; chunks follow each other.
 //
 // Errors:
