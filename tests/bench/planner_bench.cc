@@ -25,8 +25,8 @@
 #include "core/plan/plan_bounds.h"
 #include "core/plan/plan_metrics.h"
 #include "core/plan/plan_verifier.h"
+#include "core/plan/row_permutation.h"
 #include "core/plan/shard_plan.h"
-#include "core/plan/stream_order.h"
 #include "core/plan/transfer_table.h"
 #include "tests/bench/length_mixes.h"
 #include "tests/bench/measure.h"
@@ -149,9 +149,9 @@ void PlanPack(const std::vector<int64_t>& pack, int cp_size,
   const TransferTable transfers(*plan, plan->spec.mask);
   const double ms = watch.Elapsed().cpu * 1000;
   CF_CHECK(transfers.traffic().size() == static_cast<size_t>(cp_size));
-  static StreamOrder& order = *new StreamOrder;
+  static RowPermutation& order = *new RowPermutation;
   const Stopwatch order_watch;
-  ComputeStreamOrder(*plan, order);
+  ComputeRowPermutation(*plan, order);
   figures.order_ms.push_back(order_watch.Elapsed().cpu * 1000);
   CF_CHECK(!order.row_of_position.empty());
   if (contender.spec.layout == Layout::kBalanced) {

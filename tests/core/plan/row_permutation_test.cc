@@ -1,4 +1,4 @@
-#include "core/plan/stream_order.h"
+#include "core/plan/row_permutation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,21 +22,21 @@ using ::cpfeed::testing::PackFor;
 using ::cpfeed::testing::TestSpecs;
 using ::testing::ElementsAre;
 
-TEST(StreamOrderTest, HeadAndTailBothWays) {
+TEST(RowPermutationTest, HeadAndTailBothWays) {
   const auto plan = PlanShards(OneRow({4}), {}, 2);
   ASSERT_THAT(plan, IsOk());
-  StreamOrder order;
-  ComputeStreamOrder(*plan, order);
+  RowPermutation order;
+  ComputeRowPermutation(*plan, order);
   EXPECT_THAT(order.position_of_row, ElementsAre(0, 3, 1, 2));
   EXPECT_THAT(order.row_of_position, ElementsAre(0, 2, 3, 1));
 }
 
-TEST(StreamOrderTest, DroppedPaddingHasNoRowAndPadRowsNoPosition) {
+TEST(RowPermutationTest, DroppedPaddingHasNoRowAndPadRowsNoPosition) {
   const auto plan = PlanShards(
       OneRow({3}, {5}), {.layout = Layout::kBalanced, .token_multiple = 2}, 2);
   ASSERT_THAT(plan, IsOk());
-  StreamOrder order;
-  ComputeStreamOrder(*plan, order);
+  RowPermutation order;
+  ComputeRowPermutation(*plan, order);
   ASSERT_EQ(order.position_of_row.size(), 4);
   ASSERT_EQ(order.row_of_position.size(), 5);
   EXPECT_EQ(order.row_of_position[3], -1);
@@ -45,15 +45,15 @@ TEST(StreamOrderTest, DroppedPaddingHasNoRowAndPadRowsNoPosition) {
 }
 
 // Property: one is the other's inverse, and ranks agree with LocalIndex.
-TEST(StreamOrderTest, IsAPermutationAndItsInverse) {
+TEST(RowPermutationTest, IsAPermutationAndItsInverse) {
   std::mt19937 random(11);
-  StreamOrder order;  // With what the plan before has left.
+  RowPermutation order;  // With what the plan before has left.
   for (const int cp_size : {1, 2, 3, 7}) {
     for (const LayoutSpec& spec : TestSpecs()) {
       const auto plan =
           PlanShards(PackFor(spec, cp_size, random), spec, cp_size);
       ASSERT_THAT(plan, IsOk());
-      ComputeStreamOrder(*plan, order);
+      ComputeRowPermutation(*plan, order);
       std::vector<int32_t> all;
       for (int rank = 0; rank < cp_size; ++rank) {
         const std::vector<int32_t> index = LocalIndex(*plan, rank);

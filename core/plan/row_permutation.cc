@@ -1,11 +1,11 @@
-#include "core/plan/stream_order.h"
+#include "core/plan/row_permutation.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace cpfeed {
 
-void ComputeStreamOrder(const ShardPlan& plan, StreamOrder& order) {
+void ComputeRowPermutation(const ShardPlan& plan, RowPermutation& order) {
   std::vector<int32_t> starts = {0};
   starts.reserve(plan.lengths.num_sequences() + 1);
   for (const int64_t slot : plan.lengths.padded) {

@@ -1,7 +1,7 @@
 // Rows of all ranks and positions of the stream, both ways.
 
-#ifndef CPFEED_CORE_PLAN_STREAM_ORDER_H_
-#define CPFEED_CORE_PLAN_STREAM_ORDER_H_
+#ifndef CPFEED_CORE_PLAN_ROW_PERMUTATION_H_
+#define CPFEED_CORE_PLAN_ROW_PERMUTATION_H_
 
 #include <cstdint>
 #include <vector>
@@ -15,15 +15,19 @@ namespace cpfeed {
 //
 // Example: one sequence of 4 on two ranks, HEAD_TAIL_PER_SEQUENCE: rank 0 holds
 // positions 0 and 3, so position_of_row is 0 3 1 2 and row_of_position 0 2 3 1.
-struct StreamOrder {
+struct RowPermutation {
   std::vector<int32_t> position_of_row;  // [rows of all ranks]
   std::vector<int32_t> row_of_position;  // [tokens of all slots]
 };
 
+// For callers that gather the rows of all ranks, such as logits, and want them
+// in the order of the stream, or the reverse. planner_bench measures it
+// beside the plan.
+//
 // Linear in rows and positions. What `order` has allocated is used again: fresh
 // memory costs more than the numbers.
-void ComputeStreamOrder(const ShardPlan& plan, StreamOrder& order);
+void ComputeRowPermutation(const ShardPlan& plan, RowPermutation& order);
 
 }  // namespace cpfeed
 
-#endif  // CPFEED_CORE_PLAN_STREAM_ORDER_H_
+#endif  // CPFEED_CORE_PLAN_ROW_PERMUTATION_H_
