@@ -19,8 +19,9 @@ void AttachCpHooks(HookableModule& model, std::shared_ptr<Communicator> group);
 
 // The mean cross entropy over all labels of the step, the same on all ranks,
 // whose gradients, summed over the ranks, are added to the model's; all ranks
-// get the same bits. An error leaves the model's gradients as they were. They call it with equal models, whose hooks are attached,
-// and their shards of one step; chunks follow each other.
+// get the same bits. An error leaves the model's gradients as they were. They
+// call it with equal models, whose hooks are attached, and their shards of one
+// step; chunks follow each other.
 //
 // Errors:
 //   FAILED_PRECONDITION  The ranks' plans differ (reason PLAN_MISMATCH).
