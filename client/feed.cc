@@ -6,6 +6,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/session_client.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 
 namespace cpfeed {
@@ -98,7 +99,16 @@ class FeedLoop {
   absl::Status RunOnce() {
     CF_ASSIGN_OR_RETURN(const std::unique_ptr<Feeder> feeder,
                         Feeder::Open(channel_, options_));
-    CF_RETURN_IF_ERROR(GoTo(*feeder));
+    while (true) {
+      const absl::Status status = PutAll(*feeder);
+      if (ReasonOf(status) != kRewound || source_failed_) return status;
+      if (!feeder->Follow()) return status;
+      ++totals_.rewound;
+    }
+  }
+
+  absl::Status PutAll(Feeder& feeder) {
+    CF_RETURN_IF_ERROR(GoTo(feeder));
     while (true) {
       absl::StatusOr<std::optional<OutgoingBatch>> batch = source_.next();
       source_failed_ = !batch.ok();
@@ -106,9 +116,9 @@ class FeedLoop {
       if (!batch->has_value()) break;
       const int64_t sequence = next_++;
       unconfirmed_.Add(sequence, **batch);
-      CF_RETURN_IF_ERROR(feeder->Put((*batch)->batch, (*batch)->info));
+      CF_RETURN_IF_ERROR(feeder.Put((*batch)->batch, (*batch)->info));
     }
-    CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder->Finish());
+    CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder.Finish());
     totals_.num_batches = next_;
     return absl::OkStatus();
   }

@@ -52,12 +52,14 @@ struct FedTotals {
   int64_t num_batches = 0;  // Of the producer, from its beginning.
   int64_t num_steps = -1;   // Of the session; -1 while other producers go on.
   int64_t resumed = 0;      // Times that the stream was opened again.
+  int64_t rewound = 0;      // Times that it went back without.
 };
 
-// Opens the producer's stream, puts all batches and finishes. When the stream
-// breaks it is opened again as client/retry_policy.h says, with a newer
-// incarnation: batches without a receipt are sent again, and where the session
-// wants older ones the source goes back.
+// Opens the producer's stream, puts all batches and finishes. When the trainer
+// goes back the source does, and the stream goes on. When it breaks it is
+// opened again as client/retry_policy.h says, with a newer incarnation: batches
+// without a receipt are sent again, and where the session wants older ones the
+// source goes back.
 //
 // Errors: of the stream, where it is none to go on after; of `source`.
 absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,

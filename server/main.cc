@@ -53,6 +53,12 @@ ABSL_FLAG(std::string, probe_listen, "",
           "Address and port of plain gRPC that serves grpc.health.v1.Health "
           "and nothing else; empty serves none. Example: "
           "--probe_listen=0.0.0.0:8471");
+ABSL_FLAG(
+    std::string, channelz_listen, "",
+    "Loopback address and port, or unix socket, of plain gRPC that serves "
+    "grpc.channelz.v1.Channelz: connections, streams and calls as gRPC "
+    "sees them; empty serves none. Example: "
+    "--channelz_listen=unix:/run/cpfeed-channelz.sock");
 ABSL_FLAG(std::string, port_file, "",
           "Write the bound port to this file once the server is ready.");
 ABSL_FLAG(int64_t, memory_budget, int64_t{4} << 30,
@@ -138,6 +144,15 @@ bool IsLocal(const std::string& listen) {
          absl::StartsWith(listen, "unix:");
 }
 
+// For what anybody who reaches it may read.
+absl::Status CheckLocal(absl::string_view flag, const std::string& listen) {
+  if (listen.empty() || IsLocal(listen)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, "=", listen,
+                   " can be reached from other machines; must be a loopback "
+                   "address"));
+}
+
 absl::StatusOr<ServerOptions> OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -174,12 +189,9 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.max_labelled_sessions = absl::GetFlag(FLAGS_metrics_max_sessions);
   options.status_listen = absl::GetFlag(FLAGS_status_listen);
-  if (!options.status_listen.empty() && !IsLocal(options.status_listen)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--status_listen=", options.status_listen,
-                     " can be reached from other machines; must be a loopback "
-                     "address"));
-  }
+  CF_RETURN_IF_ERROR(CheckLocal("--status_listen", options.status_listen));
+  options.channelz_listen = absl::GetFlag(FLAGS_channelz_listen);
+  CF_RETURN_IF_ERROR(CheckLocal("--channelz_listen", options.channelz_listen));
   ShardDeviceOptions& device = options.shard_device;
   const absl::StatusOr<DeviceChoice> choice =
       ParseDeviceChoice(absl::GetFlag(FLAGS_device));
@@ -267,9 +279,9 @@ absl::Status Run() {
   spdlog::info("event=device_chosen device=\"{}\"", server->shard_device());
   spdlog::info(
       "serving on {}: data port {}, probe port {}, metrics port {}, status "
-      "port {}",
+      "port {}, channelz port {}",
       options.listen, server->port(), server->probe_port(),
-      server->metrics_port(), server->status_port());
+      server->metrics_port(), server->status_port(), server->channelz_port());
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) {
     CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));

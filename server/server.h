@@ -50,6 +50,8 @@ struct ServerOptions {
   std::string auth_file;
   // A second, plain address for health checks alone; empty serves none.
   std::string probe_listen;
+  // Another plain address, for gRPC's channelz alone; empty serves none.
+  std::string channelz_listen;
   // "host:port" with a numeric host; empty serves none.
   std::string metrics_listen;
   std::string status_listen;
@@ -84,6 +86,7 @@ class Server {
   int port() const { return port_; }
   // Of the other listeners; 0 where there is none.
   int probe_port() const { return probe_port_; }
+  int channelz_port() const { return channelz_port_; }
   int metrics_port() const;
   int status_port() const;
   SessionRegistry& registry() { return registry_; }
@@ -119,6 +122,7 @@ class Server {
   AdminHooks MakeAdminHooks();
   absl::Status OpenDoors(grpc::ServerBuilder& builder);
   absl::Status StartProbe();
+  absl::Status StartChannelz();
   absl::Status StartHttp();
   void StartStreams(grpc::ServerBuilder& builder);
   absl::Status RunStream(absl::string_view path, ServerCall& call,
@@ -151,6 +155,8 @@ class Server {
   int port_ = 0;
   int probe_port_ = 0;
   std::unique_ptr<grpc::Server> probe_server_;
+  int channelz_port_ = 0;
+  std::unique_ptr<grpc::Server> channelz_server_;
   std::atomic<bool> failing_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> hurried_ = false;
