@@ -13,7 +13,7 @@ from cpfeed import api
 from cpfeed.batches import encode_batch
 from cpfeed.channel import open_channel
 from cpfeed.producer import ProducerStream
-from tests.integration.real_server import RealServer
+from tests.integration.real_server import RealServer, until
 
 ADMIN = "cpfeed.v1.AdminService/"
 
@@ -109,13 +109,7 @@ class DrainTest(unittest.TestCase):
     def signalled(self):
         """Sends SIGTERM; returns when readiness is off."""
         self.server.process.send_signal(signal.SIGTERM)
-        self.until(lambda: not self.probe.is_serving("readiness"))
-
-    def until(self, done):
-        deadline = time.monotonic() + 30
-        while not done():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        until(lambda: not self.probe.is_serving("readiness"))
 
     def assert_unavailable(self):
         for thread in [*self.ranks, self.loader]:
@@ -193,7 +187,7 @@ class DrainTest(unittest.TestCase):
         loader = Loader(self.server.address)
         self.assertEqual(loader.stream.next_sequence, len(self.loader.steps))
         loader.start()
-        self.until(lambda: len(loader.steps) > 0)
+        until(lambda: len(loader.steps) > 0)
         self.assertEqual(loader.steps[0], len(self.loader.steps))
         self.assertEqual(self.server.stop(), 0)
         loader.join(60)
@@ -206,7 +200,7 @@ class DrainTest(unittest.TestCase):
             ADMIN + "SetLogLevel", {"level": "info"}, "-H",
             f"traceparent: 00-{trace}-b7ad6b7169203331-01")
         self.assertEqual((code, answer), ("OK", {"previous_level": "info"}))
-        self.until(lambda: any(
+        until(lambda: any(
             "event=log_level_set level=info trace_id=" + trace in line
             for line in self.server.log))
         code, _ = self.server.call(ADMIN + "SetLogLevel", {"level": "loud"})
