@@ -80,6 +80,11 @@ ABSL_FLAG(
 ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
 ABSL_FLAG(int, max_streams, 1024,
           "Streams of loaders, and of consumers, at the same time.");
+ABSL_FLAG(
+    int, stream_window_bytes, cpfeed::kLookaheadBytes,
+    "Bytes of a stream that gRPC takes before the server asks for them. 0 "
+    "leaves it to gRPC's estimate of the link: faster over long distances, "
+    "and memory has no cap any more.");
 ABSL_FLAG(int64_t, plan_cache_bytes, int64_t{64} << 20,
           "Bytes of the last plans that are remembered: batches of the same "
           "lengths are planned once. 0 remembers none.");
@@ -133,6 +138,8 @@ constexpr char kUsage[] =
     "SIGTERM or SIGINT drains it: streams deliver what is complete and end "
     "with UNAVAILABLE; exit status 0. A second signal ends it at once. A GPU "
     "that is lost drains it too; exit status 1.";
+
+constexpr int kMostStreamWindow = 64 << 20;
 
 // Sent to the process by itself where the GPU is lost.
 constexpr int kDeviceLostSignal = SIGUSR1;
@@ -205,6 +212,14 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
     kill(getpid(), kDeviceLostSignal);
   };
   options.reflection = absl::GetFlag(FLAGS_reflection);
+  options.stream_window_bytes = absl::GetFlag(FLAGS_stream_window_bytes);
+  if (options.stream_window_bytes != 0 &&
+      (options.stream_window_bytes < kMaxChunkBytes ||
+       options.stream_window_bytes > kMostStreamWindow)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--stream_window_bytes=", options.stream_window_bytes,
+        " must be 0, or ", kMaxChunkBytes, " to ", kMostStreamWindow));
+  }
   options.drain_budget = absl::GetFlag(FLAGS_drain_budget);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   return options;

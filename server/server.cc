@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartPlainServer(
     const std::string& listen, ServerPlugins plugins, grpc::Service* service,
     int& port) {
   grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
+  ApplyServerArguments(builder, kLookaheadBytes);
   SetPlugins(builder, plugins);
   grpc::ResourceQuota quota("cpfeed-side");
   quota.SetMaxThreads(kMostSideThreads);
@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 absl::Status Server::Build() {
   grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
+  ApplyServerArguments(builder, options_.stream_window_bytes);
   SetPlugins(builder, {.reflection = options_.reflection});
   std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>

@@ -33,6 +33,7 @@
 #include "server/session_registry.h"
 #include "server/session_service.h"
 #include "server/shard_service.h"
+#include "transport/channel_settings.h"
 #include "transport/stream_acceptor.h"
 
 namespace cpfeed {
@@ -44,6 +45,9 @@ struct ServerOptions {
   // Cuts the shards; null takes the one of shard_device.
   std::shared_ptr<const ShardExecutor> executor;
   int max_unary_threads = 64;
+  // Bytes of a stream that gRPC takes before they are asked for; 0: as it sees
+  // fit, without a bound.
+  int stream_window_bytes = kLookaheadBytes;
   bool reflection = true;
   TlsFiles tls;
   // Who may do what; empty asks nobody. Needs TLS.

@@ -21,8 +21,10 @@ def batch_of(number, width=8):
 class RawStream:
     """Requests are sent as they are, responses read one by one."""
 
-    def __init__(self, address, method, request, response, timeout):
-        self._channel = open_channel(address)
+    def __init__(self, address, method, request, response, timeout,
+                 options=None):
+        self._channel = (grpc.insecure_channel(address, options=options)
+                         if options else open_channel(address))
         self._request = request
         self._outbox = Outbox(most=64)
         self._call = self._channel.stream_stream(
@@ -108,9 +110,10 @@ class RawLoader(RawStream):
 class RawRank(RawStream):
     """A consumer that acknowledges when it is told."""
 
-    def __init__(self, address, session="train", *, timeout=60, **fields):
+    def __init__(self, address, session="train", *, timeout=60, options=None,
+                 **fields):
         super().__init__(address, STREAM, api.StreamShardsRequest,
-                         api.StreamShardsResponse, timeout)
+                         api.StreamShardsResponse, timeout, options)
         request = api.StreamShardsRequest()
         request.attach.session = "sessions/" + session
         request.attach.min_protocol_version = 1
