@@ -12,7 +12,7 @@ EAGER = [("grpc.keepalive_time_ms", 10_000),
          ("grpc.keepalive_permit_without_calls", 1),
          ("grpc.http2.max_pings_without_data", 0)]
 # Three pings: a server that did not allow them would end the connection at the
-# third. tools/soak --idle takes three minutes.
+# third. tools/soak --idle=180 takes longer.
 QUIET_SECONDS = 35
 
 
