@@ -172,7 +172,7 @@ int64_t Read(grpc::Channel& channel, const char* name, BareRequest request,
 
 BareServer::BareServer() : service_(std::make_unique<BareService>()) {
   grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
+  ApplyServerArguments(builder, kLookaheadBytes);
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port_);
   builder.RegisterService(service_.get());

@@ -56,7 +56,7 @@ class RehearseTest(unittest.TestCase):
 
     def run_through(self, number):
         """A rolling restart by a signal, early in the job."""
-        rehearsal = self.rehearsal("ha", 2, "email")
+        rehearsal = self.rehearsal("ha", 2, "logging")
         rehearsal.wait_for_steps(2)
         before = [len(leader.output) for leader in rehearsal.leaders()]
         rehearsal.restart(number)
