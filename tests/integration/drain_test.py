@@ -160,12 +160,15 @@ class DrainTest(unittest.TestCase):
             thread.join(60)
             self.assertEqual((thread.error.code, thread.error.reason),
                              ("UNAVAILABLE", "DRAINING"))
-        # Each step has its receipt, and every consumer has each step.
-        accepted = sorted(step for loader in loaders for step in loader.steps)
-        self.assertEqual(accepted, list(range(len(accepted))))
+        # Every consumer has each step, and what has a receipt is among them. A
+        # batch that waited for another loader's turn may lack its receipt.
+        delivered = list(range(len(ranks[0].steps)))
         for rank in ranks:
-            self.assertEqual(rank.steps, accepted)
+            self.assertEqual(rank.steps, delivered)
             self.assertIsNotNone(rank.reader.notice)
+        accepted = {step for loader in loaders for step in loader.steps}
+        self.assertLessEqual(accepted, set(delivered))
+        self.assertLess(len(delivered) - len(accepted), len(names))
         cursor = api.Cursor.FromString(ranks[0].reader.cursor)
         self.assertEqual([p.producer for p in cursor.producers], names)
         self.assertEqual(sum(p.next_sequence for p in cursor.producers),
