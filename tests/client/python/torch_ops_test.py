@@ -1,8 +1,11 @@
 """cpfeed.torch.ops: the C++ operators, on one process and on two."""
 
+import contextlib
 import gc
+import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -232,6 +235,44 @@ class TorchOpsTest(unittest.TestCase):
                 call()
             self.assertEqual(caught.exception.reason, reason)
             self.assertEqual(caught.exception.code, "INVALID_ARGUMENT")
+
+    def test_plan_of_a_batch(self):
+        import cpfeed
+        import numpy as np
+        ours = self.ops.plan_shards(REAL, PADDED, cp_size=2, layout="STRIPED",
+                                    stripe_width=2)
+
+        def batch_plan(digest):
+            cu, cu_padded = (np.cumsum([0, *sum(rows, [])], dtype=np.int32)
+                             for rows in (REAL, PADDED))
+            none = np.zeros(0, np.int32)
+            sharding = cpfeed.session_spec(cp_size=2).sharding
+            sharding.stripe_width = 2
+            return cpfeed.ShardPlan(
+                digest=digest, layout="STRIPED", sharding=sharding, cp_rank=0,
+                cp_size=2, total_tokens=TOTAL, num_tokens=TOTAL // 2,
+                num_label_tokens=0, max_seqlen=12, max_seqlen_padded=12,
+                cu_seqlens=cu, cu_seqlens_padded=cu_padded,
+                local_cu_seqlens=none, local_cu_seqlens_padded=none,
+                sequences_per_row=np.array([2, 2], np.int32), segments=none)
+
+        digest = ours.digest() % (1 << 64)
+        again = self.ops.plan_of(batch_plan(digest))
+        self.assertEqual(again.index(1).tolist(), ours.index(1).tolist())
+        with self.assertRaises(cpfeed.ChecksumMismatch) as caught:
+            self.ops.plan_of(batch_plan(digest ^ 1))
+        self.assertEqual(caught.exception.reason, "PLAN_MISMATCH")
+
+    def test_page_prints_what_it_shows(self):
+        page = pathlib.Path("docs/torch_ops.md").read_text()
+        self.assertIn("\nclient/torch_ops/make_wheel dist\n", page)
+        code, shown = (re.search(f"^```{kind}\n(.*?)^```$", page,
+                                 re.M | re.S).group(1)
+                       for kind in ("python", "output"))
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, "docs/torch_ops.md", "exec"), {})
+        self.assertEqual(out.getvalue(), shown)
 
     def test_two_processes_equal_one(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
-from cpfeed.errors import UsageError
+from cpfeed.errors import ChecksumMismatch, UsageError
+from cpfeed.shards import ShardPlan
 from cpfeed.version import __version__
 
 _ERROR = re.compile(r"\[([A-Z_]+) (\w*)\] (.*)", re.S)
@@ -87,6 +89,32 @@ def plan_shards(seq_lens: Sequence[Sequence[int]],
     return _call(torch.ops.cpfeed.plan_shards, *flat, splits, layout, cp_size,
                  uneven, stripe_width, chunk_size, keep_padding,
                  token_multiple)
+
+
+def plan_of(plan: ShardPlan) -> Plan:
+    """The plan of a batch (`batch["plan"]`), made here from its lengths.
+
+    Raises:
+      ChecksumMismatch: it is another one than the server's: objective, mask
+        or costs of the session are not the defaults.
+    """
+    def rows(cu_seqlens: np.ndarray) -> list[list[int]]:
+        ends = np.cumsum(plan.sequences_per_row)[:-1]
+        return [row.tolist() for row in np.split(np.diff(cu_seqlens), ends)]
+
+    spec = plan.sharding
+    ours = plan_shards(rows(plan.cu_seqlens), rows(plan.cu_seqlens_padded),
+                       cp_size=plan.cp_size, layout=plan.layout,
+                       uneven=spec.uneven, stripe_width=spec.stripe_width or 1,
+                       chunk_size=spec.chunk_size or 128,
+                       keep_padding=spec.keep_padding,
+                       token_multiple=spec.token_multiple or 1)
+    digest = ours.digest() % (1 << 64)
+    if digest != plan.digest:
+        raise ChecksumMismatch(
+            f"plan digest is {digest:x}; the batch has {plan.digest:x}",
+            code="DATA_LOSS", reason="PLAN_MISMATCH")
+    return ours
 
 
 def cp_group(group: dist.ProcessGroup | None = None,
