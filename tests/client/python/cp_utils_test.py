@@ -84,6 +84,7 @@ def run_rank(rank, store, path):
     decoder_equals_one_process(cp_utils, "allgather", hooks_alone=True)
     multi_head_attention_goes_over_ranks(cp_utils, rank)
     refusals(cp_utils)
+    batches_are_made(cp_utils, rank)
     dist.destroy_process_group()
     gc.collect()
 
@@ -144,6 +145,46 @@ def multi_head_attention_goes_over_ranks(cp_utils, rank):
     size = WIDTH // 4
     torch.testing.assert_close(out, torch.cat(
         [expected.narrow(1, r * size, size) for r in (rank, 3 - rank)], 1))
+
+
+def batches_are_made(cp_utils, rank):
+    mesh = torch.distributed.device_mesh.init_device_mesh(
+        "cpu", (1, 2), mesh_dim_names=("dp", "cp"))
+    whole = batch()
+    mine = {**batch(), "attention_mask": torch.ones(ROWS, WIDTH)}
+    mask = torch.ones(ROWS, WIDTH)
+    context, mine = cp_utils.make_cp_batch_and_ctx(mesh, mine, mask)
+    with context():
+        assert mine["position_ids"].shape == mask[:1].shape == (1, WIDTH // 2)
+    assert "attention_mask" not in mine
+    assert mine["position_ids"].tolist() == [list(range(WIDTH))]
+    size = WIDTH // 4
+    assert torch.equal(mine["labels"], torch.cat(
+        [whole["labels"].narrow(1, r * size, size) for r in (rank, 3 - rank)],
+        1))
+    refused("KeyError", lambda: cp_utils.make_cp_batch_and_ctx(
+        mesh, {"input_ids": whole["input_ids"]}))
+    packed = {**whole, "position_ids": torch.arange(WIDTH).expand(ROWS, WIDTH),
+              "seq_lens": torch.tensor([[5, 8], [16, -1000]]),
+              "seq_lens_padded": torch.tensor([[8, 8], [16, -1000]])}
+    context, te = cp_utils.make_cp_batch_and_ctx(mesh, packed, use_te=True)
+    slots = [0, 8, 16, 32]
+    index = [place for begin, end in zip(slots, slots[1:])
+             for r in (rank, 3 - rank)
+             for place in range(begin + r * (end - begin) // 4,
+                                begin + (r + 1) * (end - begin) // 4)]
+    ids = whole["input_ids"].flatten()
+    assert torch.equal(te["input_ids"], ids[index])
+    assert te["cu_seqlens"].tolist() == slots
+    assert (te["cp_size"], te["cp_rank"], te["qkv_format"]) == (2, rank, "thd")
+    chunk = cp_utils.make_cp_batch_for_te(None, packed)
+    assert torch.equal(chunk["input_ids"], ids)
+    again = cp_utils._shard_thd_chunk_for_te(chunk, mesh["cp"], "thd", -1000, 0)
+    assert torch.equal(again["input_ids"], te["input_ids"])
+    refused("ValueError", lambda: cp_utils.make_cp_batch_for_te(
+        None, packed, "bshd"))
+    refused("ValueError", lambda: cp_utils._shard_thd_chunk_for_te(
+        chunk, mesh["cp"], "bshd", -1000, 0))
 
 
 def refused(reason, call):

@@ -9,6 +9,7 @@ or a process group.
 """
 
 import contextlib
+import json
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -282,3 +283,95 @@ def attach_linear_attn_position_hooks(model: torch.nn.Module) -> Handles:
                 module.register_forward_pre_hook(hand, with_kwargs=True),
                 module.register_forward_hook(take_back, always_call=True)]
     return handles
+
+
+def _coordinates(cp_mesh: Any) -> tuple[int, int]:
+    if cp_mesh is None:
+        return 1, 0
+    group = _process_group(cp_mesh)
+    return dist.get_world_size(group), dist.get_rank(group)
+
+
+def make_cp_batch_for_te(cp_mesh: Any, batch: dict[str, Any],
+                         qkv_format: str = "thd", padding_token_id: int = 0,
+                         num_chunks: int = 1,
+                         seq_lens_padding_value: int = -1000, *,
+                         parity: str = "automodel_0_7") -> dict[str, Any]:
+    """Converts BSHD rows with seq_lens to THD, in chunks, and takes this
+    rank's tokens: the dictionary of the release `parity` ("automodel_0_4",
+    "automodel_0_7"), on the CPU. What is no tensor is left out.
+
+    Raises:
+      UsageError: what upstream refuses (the reason is its exception's name),
+        or what TransformerEngine would cut wrongly.
+    """
+    tensors, values = ops.call(
+        torch.ops.cpfeed.make_cp_batch_for_te,
+        {name: value for name, value in batch.items()
+         if isinstance(value, torch.Tensor)},
+        parity, num_chunks, padding_token_id, seq_lens_padding_value,
+        *_coordinates(cp_mesh), qkv_format)
+    return {**tensors, **{name: json.loads(value)
+                          for name, value in values.items()}}
+
+
+def _shard_thd_chunk_for_te(batch: dict[str, Any], cp_mesh: Any,
+                            qkv_format: str, seq_lens_padding_value: int,
+                            padding_token_id: int, *,
+                            parity: str = "automodel_0_7") -> dict[str, Any]:
+    """This rank's tokens of one converted chunk."""
+    if qkv_format != "thd":
+        raise UsageError(f"qkv_format is {qkv_format}; must be thd",
+                         reason="ValueError")
+    tensors, values = ops.call(
+        torch.ops.cpfeed.shard_thd_chunk_for_te,
+        {name: value for name, value in batch.items()
+         if isinstance(value, torch.Tensor)},
+        {name: json.dumps(value) for name, value in batch.items()
+         if not isinstance(value, torch.Tensor)},
+        parity, padding_token_id, seq_lens_padding_value,
+        *_coordinates(cp_mesh))
+    return {**tensors, **{name: json.loads(value)
+                          for name, value in values.items()}}
+
+
+def make_cp_batch_and_ctx(device_mesh: Any, batch: dict[str, Any],
+                          loss_mask: torch.Tensor | None = None,
+                          use_te: bool = False, padding_token_id: int = 0,
+                          num_chunks: int = 1,
+                          seq_lens_padding_value: int = -1000
+                         ) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """A factory of the step's context, and the batch. With `use_te` that of
+    make_cp_batch_for_te, also without CP. Without a dimension "cp" of more than
+    one rank the batch is left alone. Else attention_mask is removed, positions
+    [1, S] are added, and inside the context the token tensors are this rank's;
+    behind it only position_ids are whole.
+
+    Raises:
+      UsageError: a batch without labels; on entry a width that 2 * cp_size does
+        not divide.
+    """
+    names = (device_mesh and device_mesh.mesh_dim_names) or ()
+    cp_mesh = device_mesh["cp"] if "cp" in names else None
+    if use_te:
+        return contextlib.nullcontext, make_cp_batch_for_te(
+            cp_mesh, batch, "thd", padding_token_id, num_chunks,
+            seq_lens_padding_value)
+    if _coordinates(cp_mesh)[0] <= 1:
+        return contextlib.nullcontext, batch
+    for name in ("input_ids", "labels"):
+        if name not in batch:
+            raise UsageError(f"batch has no {name}", reason="KeyError")
+    batch.pop("attention_mask", None)
+    _build_position_ids(batch, batch["input_ids"].device)
+    positions = batch["position_ids"]
+    buffers = [batch["input_ids"], batch["labels"], positions]
+    dims = [1, 1, 2 if positions.dim() == 3 else 1]
+    for extra in (loss_mask, batch.get("padding_mask")):
+        if extra is not None:
+            buffers.append(extra)
+            dims.append(1)
+    context = create_context_parallel_ctx(
+        cp_mesh, buffers, dims,
+        [buffer for buffer in buffers if buffer is not positions])
+    return get_train_context(False, False, context), batch

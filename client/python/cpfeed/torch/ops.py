@@ -44,7 +44,7 @@ Plan = Any
 Group = Any
 
 
-def _call(op: Callable[..., Any], *arguments: Any) -> Any:
+def call(op: Callable[..., Any], *arguments: Any) -> Any:
     """Turns what the core throws into this package's error."""
     try:
         return op(*arguments)
@@ -86,7 +86,7 @@ def plan_shards(seq_lens: Sequence[Sequence[int]],
         splits.append(splits[-1] + len(row))
     flat = [[int(length) for row in rows for length in row]
             for rows in (seq_lens, padded)]
-    return _call(torch.ops.cpfeed.plan_shards, *flat, splits, layout, cp_size,
+    return call(torch.ops.cpfeed.plan_shards, *flat, splits, layout, cp_size,
                  uneven, stripe_width, chunk_size, keep_padding,
                  token_multiple)
 
@@ -135,7 +135,7 @@ def check_plan(plan: Plan, group: Group) -> None:
     Raises:
       UsageError: on all ranks, where two differ (PLAN_MISMATCH).
     """
-    _call(torch.ops.cpfeed.check_plan, plan, group)
+    call(torch.ops.cpfeed.check_plan, plan, group)
 
 
 def shard_by_plan(whole: torch.Tensor, plan: Plan, cp_rank: int, *,
@@ -144,7 +144,7 @@ def shard_by_plan(whole: torch.Tensor, plan: Plan, cp_rank: int, *,
 
     Differentiable. `fill` stands in rows that token_multiple adds.
     """
-    return _call(torch.ops.cpfeed.shard_by_plan, whole, plan, cp_rank, dim,
+    return call(torch.ops.cpfeed.shard_by_plan, whole, plan, cp_rank, dim,
                  fill)
 
 
@@ -177,5 +177,5 @@ def cp_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: Plan,
     Raises:
       UsageError: shapes that do not fit, or what the exchange cannot do.
     """
-    return _call(torch.ops.cpfeed.cp_attention, q, k, v, plan, group, exchange,
+    return call(torch.ops.cpfeed.cp_attention, q, k, v, plan, group, exchange,
                  inner_size, window[0], window[1], scale)
