@@ -38,7 +38,8 @@ absl::StatusOr<Tensors> Forward(const DeltaCase& input, const Tensors& in,
         const DeltaOutput output,
         ShardedDeltaRule(
             {in.at("q"), in.at("k"), in.at("v"), in.at("g"), in.at("beta")},
-            input.options.scale, input.options.qk_l2norm, group));
+            input.options.scale, input.options.qk_l2norm, group,
+            /*with_final_states=*/true));
     return Tensors{{"out", output.out}, {"final_state", output.final_states}};
   }
   CF_ASSIGN_OR_RETURN(

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -36,17 +37,21 @@ absl::Status Check(const at::Tensor& x, const at::Tensor& positions,
   const auto& sections = options.mrope_section;
   const int64_t components = positions.dim() == 2 ? positions.size(0) : 1;
   if (sections.empty() && components == 1) return absl::OkStatus();
+  const bool none_negative =
+      std::all_of(sections.begin(), sections.end(),
+                  [](int64_t section) { return section >= 0; });
   const int64_t sum =
       std::accumulate(sections.begin(), sections.end(), int64_t{0});
-  if (static_cast<int64_t>(sections.size()) == components &&
+  if (static_cast<int64_t>(sections.size()) == components && none_negative &&
       sum == x.size(2) / 2) {
     return absl::OkStatus();
   }
   return InvalidArgument(
       kShapeMismatch,
-      absl::StrCat("mrope_section is [", absl::StrJoin(sections, ", "),
-                   "]; must have ", components,
-                   " numbers that sum to D / 2 = ", x.size(2) / 2));
+      absl::StrCat(
+          "mrope_section is [", absl::StrJoin(sections, ", "), "]; must have ",
+          components,
+          " numbers of at least 0 that sum to D / 2 = ", x.size(2) / 2));
 }
 
 // [T, 1, D / 2] float64.

@@ -4,6 +4,8 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,8 +26,8 @@ at::Tensor HeadTail(const at::Tensor& whole, int64_t dim, int rank,
                  dim);
 }
 
-// Whether the tensor is all that lies in its memory. Another handle to it is
-// the same tensor then; else writing would change what is somebody else's.
+// Whether the tensor is all that lies in its memory. Else writing would change
+// what is somebody else's.
 bool HasItsOwnMemory(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() &&
          tensor.storage().nbytes() == tensor.nbytes();
@@ -51,6 +53,41 @@ absl::Status CheckBuffer(const at::Tensor& buffer, int64_t dim, size_t number,
           " positions; must be a multiple of 2 * cp_size = ", 2 * cp_size));
 }
 
+// The first of `tensors` that is `one`, under whatever handle; else none.
+std::optional<size_t> Find(const std::vector<at::Tensor*>& tensors,
+                           const at::Tensor& one) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i]->is_same(one)) return i;
+  }
+  return std::nullopt;
+}
+
+bool Contains(const std::vector<at::Tensor*>& tensors, const at::Tensor& one) {
+  return Find(tensors, one).has_value();
+}
+
+// Whether another of the buffers lies in the tensor's memory: a view of it.
+bool HasViewAmong(const std::vector<at::Tensor*>& buffers,
+                  const at::Tensor& tensor) {
+  return std::any_of(
+      buffers.begin(), buffers.end(), [&](const at::Tensor* other) {
+        return other->is_alias_of(tensor) && !other->is_same(tensor);
+      });
+}
+
+// One tensor cannot be cut along two dims.
+absl::Status CheckOneDim(const ContextParallelOptions& options, size_t number) {
+  const auto first = Find(options.buffers, *options.buffers[number]);
+  if (options.sequence_dims[*first] == options.sequence_dims[number]) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      kShapeMismatch,
+      absl::StrCat("buffer ", number, " is buffer ", *first,
+                   ", whose sequence dim is ", options.sequence_dims[*first],
+                   "; its own is ", options.sequence_dims[number]));
+}
+
 class ContextParallelScope final : public Scope {
  public:
   ContextParallelScope(std::shared_ptr<Communicator> group, RotateMethod method)
@@ -66,35 +103,62 @@ class ContextParallelScope final : public Scope {
     }
   }
 
-  void Shard(at::Tensor* buffer, int64_t dim, bool restore) {
-    const at::Tensor part =
-        HeadTail(*buffer, dim, group_->rank(), group_->size());
-    const bool replace = buffer->requires_grad() || !HasItsOwnMemory(*buffer);
-    if (restore) {
-      saved_.push_back({buffer, replace ? *buffer : buffer->clone(), replace});
+  // All parts are made before any buffer is written: two buffers may be one
+  // tensor, such as labels that are the ids, and it is cut once.
+  void Shard(const ContextParallelOptions& options) {
+    std::vector<Cut> cuts;
+    for (size_t i = 0; i < options.buffers.size(); ++i) {
+      at::Tensor* const buffer = options.buffers[i];
+      const auto same = std::find_if(
+          cuts.begin(), cuts.end(),
+          [&](const Cut& cut) { return cut.buffer->is_same(*buffer); });
+      if (same == cuts.end()) {
+        const bool replace = buffer->requires_grad() ||
+                             !HasItsOwnMemory(*buffer) ||
+                             HasViewAmong(options.buffers, *buffer);
+        cuts.push_back({buffer,
+                        HeadTail(*buffer, options.sequence_dims[i],
+                                 group_->rank(), group_->size()),
+                        replace});
+      } else if (same->replace) {
+        cuts.push_back({buffer, same->part, true});
+      } else {
+        continue;  // It changes with the other.
+      }
+      if (!Contains(options.no_restore, *buffer)) Save(cuts.back());
     }
-    if (replace) {
-      *buffer = part;
-    } else {
-      Overwrite(*buffer, part);
+    for (const Cut& cut : cuts) {
+      if (cut.replace) {
+        *cut.buffer = cut.part;
+      } else {
+        Overwrite(*cut.buffer, cut.part);
+      }
     }
   }
 
  private:
+  struct Cut {
+    at::Tensor* buffer;
+    at::Tensor part;
+    bool replace;
+  };
+
   struct Saved {
     at::Tensor* buffer;
     at::Tensor whole;
     bool replaced;
   };
 
+  void Save(const Cut& cut) {
+    saved_.push_back({cut.buffer,
+                      cut.replace ? *cut.buffer : cut.buffer->clone(),
+                      cut.replace});
+  }
+
   const std::shared_ptr<Communicator> group_;
   const std::unique_ptr<Scope> sdpa_;
   std::vector<Saved> saved_;
 };
-
-bool Contains(const std::vector<at::Tensor*>& tensors, const at::Tensor* one) {
-  return std::find(tensors.begin(), tensors.end(), one) != tensors.end();
-}
 
 absl::StatusOr<std::unique_ptr<Scope>> Enter(
     const std::shared_ptr<Communicator>& group,
@@ -103,13 +167,10 @@ absl::StatusOr<std::unique_ptr<Scope>> Enter(
   for (size_t i = 0; i < options.buffers.size(); ++i) {
     CF_RETURN_IF_ERROR(CheckBuffer(*options.buffers[i],
                                    options.sequence_dims[i], i, group->size()));
+    CF_RETURN_IF_ERROR(CheckOneDim(options, i));
   }
   auto scope = std::make_unique<ContextParallelScope>(group, method);
-  for (size_t i = 0; i < options.buffers.size(); ++i) {
-    at::Tensor* const buffer = options.buffers[i];
-    scope->Shard(buffer, options.sequence_dims[i],
-                 !Contains(options.no_restore, buffer));
-  }
+  scope->Shard(options);
   return scope;
 }
 
@@ -126,7 +187,7 @@ absl::StatusOr<ScopeFactory> ContextParallelContext(
                                      " sequence dims; must have one each"));
   }
   for (size_t i = 0; i < options.no_restore.size(); ++i) {
-    if (Contains(options.buffers, options.no_restore[i])) continue;
+    if (Contains(options.buffers, *options.no_restore[i])) continue;
     return InvalidArgument(
         kBadOption, absl::StrCat("no_restore ", i, " is none of the buffers"));
   }

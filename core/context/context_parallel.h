@@ -31,6 +31,9 @@ struct ContextParallelOptions {
 // (2 * cp_size - r) * c); ScaledDotProductAttention goes over the ranks. On
 // exit all but `no_restore` are whole again, as they were.
 //
+// Two buffers may be one tensor, which is cut once and stays sharded if one of
+// them does.
+//
 // A buffer is changed in place, so that all handles to it see it; one that
 // carries gradients is replaced by a differentiable part instead, and so is one
 // that shares its memory with others (expanded, or a part of a larger tensor),
@@ -42,8 +45,9 @@ struct ContextParallelOptions {
 // Errors:
 //   INVALID_ARGUMENT  An unknown rotate method, unequal counts of buffers and
 //                     dims, or a `no_restore` that is no buffer (by identity);
-//                     on entry a dim out of range, or a length that
-//                     2 * cp_size does not divide (reason NOT_DIVISIBLE).
+//                     on entry a dim out of range, one tensor as two buffers
+//                     with unequal dims, or a length that 2 * cp_size does not
+//                     divide (reason NOT_DIVISIBLE).
 absl::StatusOr<ScopeFactory> ContextParallelContext(
     std::shared_ptr<Communicator> group, ContextParallelOptions options);
 

@@ -37,20 +37,18 @@ struct HaloPlan {
 };
 
 HaloPlan PlanHalo(const PartGroup& group, int64_t width) {
-  const PackedLengths& lengths = group.plan->lengths;
-  const int cp_size = group.plan->cp_size;
   const int rank = group.communicator->rank();
-  const TokenRange own = HaloOf(lengths, group.part, width);
+  const TokenRange own = HaloOf(group.outlines[rank], width);
   HaloPlan plan{.size = own.size()};
-  for (int peer = 0; peer < cp_size; ++peer) {
+  for (int peer = 0; peer < group.plan->cp_size; ++peer) {
     if (peer == rank) continue;
-    const TokenPart part = PartOf(lengths, cp_size, peer);
+    const PartOutline& part = group.outlines[peer];
     const TokenRange have = {std::max(own.begin, part.begin),
                              std::min(own.end, part.end())};
     if (have.size() > 0) {
       plan.owners.push_back({peer, have.begin - own.begin, have.size()});
     }
-    const TokenRange theirs = HaloOf(lengths, part, width);
+    const TokenRange theirs = HaloOf(part, width);
     const TokenRange give = {std::max(theirs.begin, group.part.begin),
                              std::min(theirs.end, group.part.end())};
     if (give.size() > 0) {

@@ -35,16 +35,9 @@ std::vector<T> Transposed(const T* weight, int64_t channels, int64_t width) {
 
 }  // namespace
 
-TokenRange HaloOf(const PackedLengths& lengths, const TokenPart& part,
-                  int64_t width) {
-  if (part.runs.empty() || part.runs[0].begins) {
-    return {part.begin, part.begin};
-  }
-  int64_t sequence_begin = 0;
-  for (int32_t i = 0; i < part.runs[0].sequence; ++i) {
-    sequence_begin += lengths.real[i];
-  }
-  return {std::max(sequence_begin, part.begin - (width - 1)), part.begin};
+TokenRange HaloOf(const PartOutline& part, int64_t width) {
+  return {std::max(part.first_sequence_begin, part.begin - (width - 1)),
+          part.begin};
 }
 
 template <class T>

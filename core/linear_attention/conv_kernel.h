@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/batch/packed_lengths.h"
 #include "core/linear_attention/token_part.h"
 
 namespace cpfeed {
@@ -27,8 +26,7 @@ struct TokenRange {
 // The tokens before the part that its convolution reads: the last width - 1, or
 // fewer where its first sequence begins after them. They may lie in several
 // parts.
-TokenRange HaloOf(const PackedLengths& lengths, const TokenPart& part,
-                  int64_t width);
+TokenRange HaloOf(const PartOutline& part, int64_t width);
 
 // `x` has the halo's rows and then the part's, [halo + T, channels]; `weight`
 // [channels, width]; writes y [T, channels].

@@ -83,53 +83,64 @@ Transitions GatherTransitions(const DeltaShape& shape, const DeltaInputs& in,
               .reshape({ranks, shape.value_heads, keys, values})};
 }
 
-// The state before this rank's part.
-at::Tensor StateBefore(const Transitions& all, int rank) {
+// The state before this rank's part. Where a sequence begins, what came before
+// is left out, not multiplied by 0: it may be inf or NaN.
+at::Tensor StateBefore(const Transitions& all, const PartGroup& group) {
   at::Tensor state = at::zeros_like(all.e[0]);
-  for (int j = 0; j < rank; ++j) state = at::bmm(all.m[j], state) + all.e[j];
-  return state;
+  for (int j = 0; j < group.communicator->rank(); ++j) {
+    const PartOutline& part = group.outlines[j];
+    if (part.num_tokens == 0) continue;
+    state = part.has_begin ? all.e[j] : at::bmm(all.m[j], state) + all.e[j];
+  }
+  return state.contiguous();
 }
 
 // The gradient of the state behind this rank's part. `gradients` [cp_size, ...]
-// are those of the states before each part by its own outputs.
+// are those of the states before each part by its own outputs. Left out at
+// begins as in StateBefore; there a part's own is 0 unless a sequence comes in.
 at::Tensor GradientBehind(const at::Tensor& m, const at::Tensor& gradients,
                           const PartGroup& group) {
   const int rank = group.communicator->rank();
   at::Tensor gradient = at::zeros_like(gradients[0]);
   for (int j = group.plan->cp_size - 1; j > rank; --j) {
-    const TokenPart part = PartOf(group.plan->lengths, group.plan->cp_size, j);
-    if (!part.runs.empty() && part.runs[0].begins) {
-      gradient = at::zeros_like(gradient);  // Nothing comes in there.
-    } else {
-      gradient = at::bmm(m[j].transpose(1, 2), gradient) + gradients[j];
-    }
+    const PartOutline& part = group.outlines[j];
+    if (part.num_tokens == 0) continue;
+    gradient = part.has_begin
+                   ? gradients[j]
+                   : at::bmm(m[j].transpose(1, 2), gradient) + gradients[j];
   }
   return gradient.contiguous();
 }
 
 struct Call : torch::CustomClassHolder {
-  explicit Call(std::shared_ptr<const PartGroup> group)
-      : group(std::move(group)) {}
+  Call(std::shared_ptr<const PartGroup> group, bool with_final_states)
+      : group(std::move(group)), with_final_states(with_final_states) {}
   const std::shared_ptr<const PartGroup> group;
+  const bool with_final_states;
 };
 
 template <class T>
 variable_list Forward(AutogradContext* context, const DeltaInputs& in,
-                      const PartGroup& group) {
+                      const Call& call) {
+  const PartGroup& group = *call.group;
   const DeltaShape shape = ShapeOf(in.k, in.v);
   const Transitions all = GatherTransitions<T>(shape, in, group);
-  const at::Tensor before = StateBefore(all, group.communicator->rank());
+  const at::Tensor before = StateBefore(all, group);
   const at::Tensor state = before.clone();
-  at::Tensor out = at::empty_like(in.v);
-  at::Tensor final_states =
-      at::zeros({group.plan->lengths.num_sequences(), shape.value_heads,
-                 shape.key_dim, shape.value_dim},
-                in.v.options());
+  variable_list output = {at::empty_like(in.v)};
+  T* final_states = nullptr;
+  if (call.with_final_states) {
+    output.push_back(
+        at::zeros({group.plan->lengths.num_sequences(), shape.value_heads,
+                   shape.key_dim, shape.value_dim},
+                  in.v.options()));
+    final_states = output[1].mutable_data_ptr<T>();
+  }
   DeltaForward<T>(shape, group.part, ArraysOf<T>(in),
-                  state.mutable_data_ptr<T>(), out.mutable_data_ptr<T>(),
-                  final_states.mutable_data_ptr<T>());
+                  state.mutable_data_ptr<T>(), output[0].mutable_data_ptr<T>(),
+                  final_states);
   context->save_for_backward({in.q, in.k, in.v, in.g, in.beta, before, all.m});
-  return {out, final_states};
+  return output;
 }
 
 template <class T>
@@ -165,11 +176,10 @@ class DeltaFunction : public torch::autograd::Function<DeltaFunction> {
                                const c10::intrusive_ptr<Call>& call) {
     const DeltaInputs in = {q.contiguous(), k.contiguous(), v.contiguous(),
                             g.contiguous(), beta.contiguous()};
-    const variable_list output =
-        v.scalar_type() == at::kDouble
-            ? Forward<double>(context, in, *call->group)
-            : Forward<float>(context, in, *call->group);
-    context->mark_non_differentiable({output[1]});
+    const variable_list output = v.scalar_type() == at::kDouble
+                                     ? Forward<double>(context, in, *call)
+                                     : Forward<float>(context, in, *call);
+    if (output.size() > 1) context->mark_non_differentiable({output[1]});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     return output;
   }
@@ -231,13 +241,14 @@ absl::Status Check(const DeltaInputs& in, const PartGroup& group) {
 }  // namespace
 
 DeltaOutput DeltaRule(const DeltaInputs& inputs,
-                      std::shared_ptr<const PartGroup> group) {
+                      std::shared_ptr<const PartGroup> group,
+                      bool with_final_states) {
   const absl::Status status = Check(inputs, *group);
   if (!status.ok()) throw StatusException(status);
-  const variable_list output =
-      DeltaFunction::apply(inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta,
-                           c10::make_intrusive<Call>(std::move(group)));
-  return {output[0], output[1]};
+  const variable_list output = DeltaFunction::apply(
+      inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta,
+      c10::make_intrusive<Call>(std::move(group), with_final_states));
+  return {output[0], with_final_states ? output[1] : at::Tensor()};
 }
 
 }  // namespace cpfeed

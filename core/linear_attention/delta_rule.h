@@ -24,7 +24,8 @@ struct DeltaOutput {
   at::Tensor out;  // [tokens, value_heads, V]
   // [num_sequences, value_heads, K, V]: the states behind the sequences that
   // end in this part, 0 for others; the sum over ranks has all of them (those
-  // of empty sequences are 0). Has no gradient.
+  // of empty sequences are 0). Has no gradient. Undefined if not asked for: it
+  // takes memory for each sequence of the batch, however few end here.
   at::Tensor final_states;
 };
 
@@ -36,7 +37,8 @@ struct DeltaOutput {
 // Differentiable. Throws StatusException: INVALID_ARGUMENT for shapes, heads or
 // dtypes that do not fit, and the group's errors.
 DeltaOutput DeltaRule(const DeltaInputs& inputs,
-                      std::shared_ptr<const PartGroup> group);
+                      std::shared_ptr<const PartGroup> group,
+                      bool with_final_states = false);
 
 }  // namespace cpfeed
 

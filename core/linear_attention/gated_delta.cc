@@ -40,13 +40,14 @@ at::Tensor Heads(const at::Tensor& rows, int64_t begin, int64_t heads,
 }
 
 DeltaOutput RunRule(DeltaInputs part, double scale, bool qk_l2norm,
-                    const std::shared_ptr<const PartGroup>& group) {
+                    const std::shared_ptr<const PartGroup>& group,
+                    bool with_final_states) {
   if (qk_l2norm) {
     part.q = L2Norm(part.q);
     part.k = L2Norm(part.k);
   }
   part.q = part.q * scale;
-  return DeltaRule(part, group);
+  return DeltaRule(part, group, with_final_states);
 }
 
 absl::Status CheckShape(const char* name, const at::Tensor& tensor,
@@ -109,7 +110,7 @@ GatedDeltaOutput Run(const GatedDeltaInputs& in,
                .v = Heads(conv, 2 * keys, heads, options.value_dim),
                .g = g,
                .beta = beta},
-              options.scale, options.qk_l2norm, group);
+              options.scale, options.qk_l2norm, group, with_details);
   GatedDeltaOutput result{.out = PartToShard(output.out.to(given), group),
                           .final_states = output.final_states};
   if (with_details) {
@@ -155,7 +156,7 @@ absl::StatusOr<GatedDeltaOutput> GatedDelta(
 
 absl::StatusOr<DeltaOutput> ShardedDeltaRule(
     const DeltaInputs& inputs, double scale, bool qk_l2norm,
-    const std::shared_ptr<const PartGroup>& group) {
+    const std::shared_ptr<const PartGroup>& group, bool with_final_states) {
   const at::ScalarType given = inputs.v.scalar_type();
   const at::ScalarType type = ComputeType(inputs.v);
   const auto to_part = [&](const at::Tensor& rows) {
@@ -167,10 +168,10 @@ absl::StatusOr<DeltaOutput> ShardedDeltaRule(
                                   .v = to_part(inputs.v),
                                   .g = to_part(inputs.g),
                                   .beta = to_part(inputs.beta)},
-                                 scale, qk_l2norm, group);
+                                 scale, qk_l2norm, group, with_final_states);
     const at::Device device = inputs.v.device();
     output.out = PartToShard(output.out.to(given), group).to(device);
-    output.final_states = output.final_states.to(device);
+    if (with_final_states) output.final_states = output.final_states.to(device);
     return output;
   } catch (const StatusException& error) {
     return error.status();

@@ -37,7 +37,8 @@ struct GatedDeltaInputs {
 };
 
 struct GatedDeltaOutput {
-  at::Tensor out;           // [rows, value_heads, V]; rows of padding are 0.
+  at::Tensor out;  // [rows, value_heads, V]; rows of padding are 0.
+  // With details:
   at::Tensor final_states;  // See DeltaOutput.
   // What the rule was given, [rows, ...]; rows of padding are 0.
   at::Tensor conv_out;  // After SiLU.
@@ -48,8 +49,8 @@ struct GatedDeltaOutput {
 // Computes in float32 (float64 for float64 inputs) on the CPU, and returns the
 // inputs' dtype on their device. Rows of padding leave the state as it is.
 // Differentiable; gradients of conv_weight, a_log and dt_bias are this rank's
-// share of a sum over ranks. `with_details` also sends conv_out, g and beta
-// back to the shards.
+// share of a sum over ranks. `with_details` also gives the final states and
+// sends conv_out, g and beta back to the shards; else the four are undefined.
 //
 // Errors:
 //   INVALID_ARGUMENT  Shapes, heads or dtypes do not fit.
@@ -62,7 +63,8 @@ absl::StatusOr<GatedDeltaOutput> GatedDelta(
 // the same.
 absl::StatusOr<DeltaOutput> ShardedDeltaRule(
     const DeltaInputs& inputs, double scale, bool qk_l2norm,
-    const std::shared_ptr<const PartGroup>& group);
+    const std::shared_ptr<const PartGroup>& group,
+    bool with_final_states = false);
 
 }  // namespace cpfeed
 

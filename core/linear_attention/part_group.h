@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/comm/communicator.h"
 #include "core/linear_attention/token_part.h"
@@ -18,6 +19,7 @@ namespace cpfeed {
 struct PartGroup {
   std::shared_ptr<const ShardPlan> plan;
   std::shared_ptr<Communicator> communicator;
+  std::vector<PartOutline> outlines;  // Of all ranks' parts.
   TokenPart part;
   RowMoves moves;
 };
@@ -28,6 +30,7 @@ inline std::shared_ptr<const PartGroup> MakePartGroup(
   const int rank = communicator->rank();
   PartGroup group{.plan = std::move(plan),
                   .communicator = std::move(communicator)};
+  group.outlines = OutlineParts(group.plan->lengths, group.plan->cp_size);
   group.part = PartOf(group.plan->lengths, group.plan->cp_size, rank);
   group.moves = MovesToParts(*group.plan, rank);
   return std::make_shared<const PartGroup>(std::move(group));

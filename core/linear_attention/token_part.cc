@@ -73,6 +73,33 @@ TokenPart PartOf(const PackedLengths& lengths, int cp_size, int cp_rank) {
   return part;
 }
 
+std::vector<PartOutline> OutlineParts(const PackedLengths& lengths,
+                                      int cp_size) {
+  const int64_t total =
+      std::accumulate(lengths.real.begin(), lengths.real.end(), int64_t{0});
+  std::vector<PartOutline> parts(cp_size);
+  for (int rank = 0; rank < cp_size; ++rank) {
+    PartOutline& part = parts[rank];
+    part.begin = Cut(total, cp_size, rank);
+    part.num_tokens = Cut(total, cp_size, rank + 1) - part.begin;
+    part.first_sequence_begin = part.begin;
+  }
+  int64_t begin = 0;
+  int rank = 0;
+  for (const int64_t real : lengths.real) {
+    if (real == 0) continue;
+    const int64_t end = begin + real;
+    while (parts[rank].end() <= begin) ++rank;
+    parts[rank].has_begin = true;
+    for (int next = rank + 1; next < cp_size && parts[next].begin < end;
+         ++next) {
+      if (parts[next].num_tokens > 0) parts[next].first_sequence_begin = begin;
+    }
+    begin = end;
+  }
+  return parts;
+}
+
 RowMoves MovesToParts(const ShardPlan& plan, int cp_rank) {
   const int cp_size = plan.cp_size;
   const std::vector<int64_t> before = TokensBefore(plan.lengths);

@@ -40,6 +40,24 @@ struct TokenPart {
 //   begins and ends)
 TokenPart PartOf(const PackedLengths& lengths, int cp_size, int cp_rank);
 
+// What others need to know of a rank's part.
+struct PartOutline {
+  int64_t begin = 0;  // Real tokens before it.
+  int64_t num_tokens = 0;
+  // Real tokens before the sequence of its first token; `begin` where that
+  // sequence begins with it, and where the part is empty.
+  int64_t first_sequence_begin = 0;
+  bool has_begin = false;  // A sequence begins in it.
+
+  int64_t end() const { return begin + num_tokens; }
+
+  friend bool operator==(const PartOutline&, const PartOutline&) = default;
+};
+
+// Of every rank's part, [cp_size]. Linear in sequences and ranks.
+std::vector<PartOutline> OutlineParts(const PackedLengths& lengths,
+                                      int cp_size);
+
 // How the rows of a shard get to parts. Both orders are of ascending tokens for
 // one peer, so that the two ends agree.
 struct RowMoves {

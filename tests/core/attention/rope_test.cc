@@ -120,7 +120,13 @@ TEST(RopeTest, WrongInputIsNamed) {
       ApplyRope(x, at::zeros({3, 4}, at::kLong), {.mrope_section = {1, 1, 1}}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("mrope_section is [1, 1, 1]; must have 3 "
-                         "numbers that sum to D / 2 = 4")));
+                         "numbers of at least 0 that sum to D / 2 = 4")));
+  // They sum to D / 2, but lie outside of it.
+  EXPECT_THAT(
+      ApplyRope(x, at::zeros({2, 4}, at::kLong), {.mrope_section = {-1, 5}}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("mrope_section is [-1, 5]; must have 2 numbers of at "
+                         "least 0 that sum to D / 2 = 4")));
   EXPECT_THAT(
       ApplyRope(at::zeros({4, 1, 7}), at::zeros({4}, at::kLong)),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("even D")));

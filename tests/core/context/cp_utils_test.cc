@@ -109,6 +109,65 @@ TEST(ContextParallelContextTest, ShardsInPlaceAndRestores) {
                                      HasSubstr("entered before")));
 }
 
+// Labels that are the ids, as causal models have them.
+TEST(ContextParallelContextTest, OneTensorUnderTwoNamesIsShardedOnce) {
+  auto group = MakeLoopbackGroup(2);
+  at::Tensor ids = at::arange(8, at::kLong).reshape({1, 8});
+  at::Tensor labels = ids;
+  const auto factory = ContextParallelContext(
+      std::move(group[0]),
+      {.buffers = {&ids, &labels}, .sequence_dims = {1, 1}});
+  ASSERT_THAT(factory, IsOk());
+  {
+    const auto scope = (*factory)();
+    ASSERT_THAT(scope, IsOk());
+    const at::Tensor shard =
+        at::cat({at::arange(2, at::kLong), at::arange(6, 8, at::kLong)})
+            .unsqueeze(0);
+    EXPECT_TRUE(at::equal(ids, shard));
+    EXPECT_TRUE(at::equal(labels, shard));
+  }
+  EXPECT_TRUE(at::equal(ids, at::arange(8, at::kLong).reshape({1, 8})));
+  EXPECT_TRUE(at::equal(labels, at::arange(8, at::kLong).reshape({1, 8})));
+}
+
+// A tensor of its own in the same memory: neither may spoil the other.
+TEST(ContextParallelContextTest, TensorsThatShareMemoryAreReplaced) {
+  auto group = MakeLoopbackGroup(2);
+  const at::Tensor whole = at::arange(8, at::kLong).reshape({1, 8});
+  at::Tensor ids = whole;
+  at::Tensor column = ids.view({8, 1});
+  const auto factory = ContextParallelContext(
+      std::move(group[1]),
+      {.buffers = {&ids, &column}, .sequence_dims = {1, 0}});
+  ASSERT_THAT(factory, IsOk());
+  {
+    const auto scope = (*factory)();
+    ASSERT_THAT(scope, IsOk());
+    EXPECT_TRUE(at::equal(ids, at::arange(2, 6, at::kLong).unsqueeze(0)));
+    EXPECT_TRUE(at::equal(column, at::arange(2, 6, at::kLong).unsqueeze(1)));
+    EXPECT_EQ(whole.size(1), 8);
+  }
+  EXPECT_TRUE(ids.is_same(whole));
+  EXPECT_EQ(column.size(0), 8);
+}
+
+// Sharded along two axes it would be neither.
+TEST(ContextParallelContextTest, OneTensorHasOneSequenceDim) {
+  auto group = MakeLoopbackGroup(2);
+  at::Tensor square = at::zeros({4, 4}, at::kLong);
+  at::Tensor alias = square;
+  const auto factory = ContextParallelContext(
+      std::move(group[0]),
+      {.buffers = {&square, &alias}, .sequence_dims = {0, 1}});
+  ASSERT_THAT(factory, IsOk());
+  EXPECT_THAT((*factory)(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("buffer 1 is buffer 0, whose sequence dim is "
+                                 "0; its own is 1")));
+  EXPECT_EQ(square.size(0), 4);
+}
+
 TEST(ContextParallelContextTest, GradientsFlowIntoTheWholeBuffer) {
   auto group = MakeLoopbackGroup(2);
   const at::Tensor whole = Random({1, 8, 3}, 1).set_requires_grad(true);

@@ -207,7 +207,8 @@ DeltaAnswer RunRank(const DeltaProblem& problem,
   } else {
     const auto output = ShardedDeltaRule(
         {shards["q"], shards["k"], shards["v"], shards["g"], shards["beta"]},
-        problem.options.scale, problem.options.qk_l2norm, group);
+        problem.options.scale, problem.options.qk_l2norm, group,
+        /*with_final_states=*/true);
     CF_CHECK(output.ok());
     answer = {{"out", output->out}, {"final_states", output->final_states}};
   }

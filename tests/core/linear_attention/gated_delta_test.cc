@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -151,6 +152,57 @@ TEST(GatedDeltaIsolationTest, DocumentsDoNotSeeEachOther) {
     EXPECT_TRUE(same(16, 5)) << name;
     EXPECT_FALSE(same(7, 9)) << name;
   }
+}
+
+// Rows [begin, begin + length) are those of the spoilt document.
+void ExpectOnlyTheSecondIsSpoilt(const DeltaAnswer& answer,
+                                 const DeltaAnswer& clean, int64_t begin,
+                                 int64_t length, int64_t rows) {
+  for (const char* name : {"out", "dq", "dk", "dv", "dg", "dbeta"}) {
+    const auto same = [&](int64_t first, int64_t count) {
+      return at::equal(answer.at(name).narrow(0, first, count),
+                       clean.at(name).narrow(0, first, count));
+    };
+    EXPECT_TRUE(same(0, begin)) << name;
+    EXPECT_TRUE(same(begin + length, rows - begin - length)) << name;
+  }
+}
+
+// Over 6 ranks of 5 tokens: the document in the middle, [8, 17), begins on rank
+// 1 and ends on rank 3, where the third begins, which goes on to the last.
+TEST(GatedDeltaIsolationTest, AnOverflowStaysInItsDocument) {
+  const PackedLengths lengths = OneRow({8, 9, 13});
+  const auto plan = PlanShards(lengths, {.layout = Layout::kBalanced}, 6);
+  ASSERT_THAT(plan, IsOk());
+  DeltaProblem problem =
+      RandomProblem(lengths, kOptions, false, 4, at::kFloat, 3);
+  const DeltaAnswer clean = GroupAnswer(problem, *plan);
+  problem.in["v"].narrow(0, 9, 1).fill_(std::numeric_limits<float>::infinity());
+  // A gradient too: backwards it would reach the documents before.
+  problem.dout.narrow(0, 16, 1).fill_(std::numeric_limits<float>::infinity());
+  ExpectOnlyTheSecondIsSpoilt(GroupAnswer(problem, *plan), clean, 8, 9, 30);
+}
+
+// Final states are made for those who ask: they are as many as sequences.
+TEST(GatedDeltaStatesTest, AreGivenOnRequest) {
+  const PackedLengths lengths = OneRow({8});
+  const auto plan = std::make_shared<const ShardPlan>(
+      *PlanShards(lengths, {.layout = Layout::kBalanced}, 1));
+  auto ranks = MakeLoopbackGroup(1);
+  const auto group = MakePartGroup(plan, std::move(ranks[0]));
+  const DeltaProblem problem =
+      RandomProblem(lengths, kOptions, true, 4, at::kFloat, 1);
+  const GatedDeltaInputs in = {
+      problem.in.at("mixed_qkv"), problem.in.at("conv_weight"),
+      problem.in.at("a"),         problem.in.at("b"),
+      problem.in.at("a_log"),     problem.in.at("dt_bias")};
+  const auto bare = GatedDelta(in, kOptions, group);
+  ASSERT_THAT(bare, IsOk());
+  EXPECT_FALSE(bare->final_states.defined());
+  const auto detailed = GatedDelta(in, kOptions, group, /*with_details=*/true);
+  ASSERT_THAT(detailed, IsOk());
+  EXPECT_EQ(detailed->final_states.size(0), 1);
+  EXPECT_TRUE(at::equal(detailed->out, bare->out));
 }
 
 // Random packs, with empty documents and parts.

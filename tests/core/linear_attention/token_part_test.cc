@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -37,6 +38,50 @@ TEST(PartOfTest, MoreRanksThanTokens) {
     tokens += PartOf(lengths, 5, rank).num_tokens;
   }
   EXPECT_EQ(tokens, 2);
+}
+
+// Rank 1 goes on with sequence 0, and sequence 2 begins in it; ranks 2 and 3
+// have a sequence each.
+TEST(OutlinePartsTest, TellsWhatBeginsWhere) {
+  EXPECT_THAT(
+      OutlineParts(OneRow({5, 0, 1, 3, 3}), 4),
+      ElementsAre(PartOutline{0, 3, 0, true}, PartOutline{3, 3, 0, true},
+                  PartOutline{6, 3, 6, true}, PartOutline{9, 3, 9, true}));
+  // One long sequence, whose parts behind the first have no begin; the empty
+  // ones have nothing.
+  EXPECT_THAT(
+      OutlineParts(OneRow({2}), 4),
+      ElementsAre(PartOutline{0, 0, 0, false}, PartOutline{0, 1, 0, true},
+                  PartOutline{1, 0, 1, false}, PartOutline{1, 1, 0, false}));
+}
+
+// Property: outlines say what the parts themselves say.
+TEST(OutlinePartsTest, AreThoseOfTheParts) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 300; ++round) {
+    const int cp_size = static_cast<int>(random() % 9) + 1;
+    std::vector<int64_t> real;
+    for (int i = static_cast<int>(random() % 8); i >= 0; --i) {
+      real.push_back(static_cast<int64_t>(random() % 7));
+    }
+    const PackedLengths lengths = OneRow(real);
+    const std::vector<PartOutline> outlines = OutlineParts(lengths, cp_size);
+    ASSERT_EQ(outlines.size(), cp_size);
+    for (int rank = 0; rank < cp_size; ++rank) {
+      const TokenPart part = PartOf(lengths, cp_size, rank);
+      PartOutline expected{.begin = part.begin,
+                           .num_tokens = part.num_tokens,
+                           .first_sequence_begin = part.begin};
+      for (const SequenceRun& run : part.runs) {
+        expected.has_begin = expected.has_begin || run.begins;
+      }
+      if (!part.runs.empty() && !part.runs[0].begins) {
+        expected.first_sequence_begin = std::accumulate(
+            real.begin(), real.begin() + part.runs[0].sequence, int64_t{0});
+      }
+      EXPECT_EQ(outlines[rank], expected) << round << " rank " << rank;
+    }
+  }
 }
 
 // What travels, rank by rank.

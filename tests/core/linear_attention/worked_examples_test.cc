@@ -170,7 +170,7 @@ TEST(DeltaRuleTest, FourTokensByHand) {
                          .v = rows(example.v, {4, 1, 1}),
                          .g = rows(example.g, {4, 1}),
                          .beta = rows(example.beta, {4, 1})},
-                        group);
+                        group, /*with_final_states=*/true);
           return std::pair(output.out, output.final_states);
         });
     std::vector<double> out;
