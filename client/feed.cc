@@ -6,6 +6,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/session_client.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 
 namespace cpfeed {
@@ -60,11 +61,12 @@ class Unconfirmed {
 
 class FeedLoop {
  public:
-  FeedLoop(std::shared_ptr<grpc::Channel> channel, FeederOptions options,
-           bool until_read, const BatchStream& source)
+  FeedLoop(std::shared_ptr<grpc::Channel> channel, FeedSettings settings,
+           const BatchStream& source)
       : channel_(std::move(channel)),
-        options_(std::move(options)),
-        until_read_(until_read),
+        options_(std::move(settings.stream)),
+        create_(std::move(settings.create)),
+        until_read_(settings.until_read),
         source_(source) {
     if (options_.incarnation == 0) {
       options_.incarnation = absl::ToUnixNanos(absl::Now());
@@ -96,9 +98,21 @@ class FeedLoop {
 
  private:
   absl::Status RunOnce() {
+    if (create_) {
+      CF_RETURN_IF_ERROR(CreateSession(channel_, *create_).status());
+    }
     CF_ASSIGN_OR_RETURN(const std::unique_ptr<Feeder> feeder,
                         Feeder::Open(channel_, options_));
-    CF_RETURN_IF_ERROR(GoTo(*feeder));
+    while (true) {
+      const absl::Status status = PutAll(*feeder);
+      if (ReasonOf(status) != kRewound || source_failed_) return status;
+      if (!feeder->Follow()) return status;
+      ++totals_.rewound;
+    }
+  }
+
+  absl::Status PutAll(Feeder& feeder) {
+    CF_RETURN_IF_ERROR(GoTo(feeder));
     while (true) {
       absl::StatusOr<std::optional<OutgoingBatch>> batch = source_.next();
       source_failed_ = !batch.ok();
@@ -106,9 +120,9 @@ class FeedLoop {
       if (!batch->has_value()) break;
       const int64_t sequence = next_++;
       unconfirmed_.Add(sequence, **batch);
-      CF_RETURN_IF_ERROR(feeder->Put((*batch)->batch, (*batch)->info));
+      CF_RETURN_IF_ERROR(feeder.Put((*batch)->batch, (*batch)->info));
     }
-    CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder->Finish());
+    CF_ASSIGN_OR_RETURN(totals_.num_steps, feeder.Finish());
     totals_.num_batches = next_;
     return absl::OkStatus();
   }
@@ -116,9 +130,10 @@ class FeedLoop {
   // Whether the session wants batches again.
   absl::StatusOr<bool> WaitUntilReadOrWanted(RetryPolicy& policy) {
     while (true) {
-      const absl::StatusOr<v1::Session> session =
-          WaitForSession(channel_, options_.session, options_.session_wait);
-      if (absl::IsNotFound(session.status())) return false;
+      const absl::StatusOr<v1::Session> session = FindSession();
+      if (absl::IsNotFound(session.status())) {
+        return create_ && ReasonOf(session.status()) == kSessionNotFound;
+      }
       if (!session.ok()) {
         CF_RETURN_IF_ERROR(policy.PauseOrGiveUp(session.status()));
         continue;
@@ -136,6 +151,11 @@ class FeedLoop {
       }
       absl::SleepFor(kPoll);
     }
+  }
+
+  absl::StatusOr<v1::Session> FindSession() const {
+    if (create_) return GetSession(channel_, options_.session);
+    return WaitForSession(channel_, options_.session, options_.session_wait);
   }
 
   absl::Status GoTo(Feeder& feeder) {
@@ -161,6 +181,7 @@ class FeedLoop {
 
   const std::shared_ptr<grpc::Channel> channel_;
   FeederOptions options_;
+  const std::optional<v1::CreateSessionRequest> create_;
   const bool until_read_;
   const BatchStream& source_;
   Unconfirmed unconfirmed_;
@@ -175,9 +196,7 @@ absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,
                                FeedSettings options,
                                const BatchStream& source) {
   RetryPolicy policy(ClientRole::kLoader, std::move(options.retry));
-  return FeedLoop(std::move(channel), std::move(options.stream),
-                  options.until_read, source)
-      .Run(policy);
+  return FeedLoop(std::move(channel), std::move(options), source).Run(policy);
 }
 
 }  // namespace cpfeed

@@ -16,6 +16,7 @@
 #include "client/feeder.h"
 #include "client/retry_policy.h"
 #include "core/batch/packed_batch.h"
+#include "cpfeed/v1/session.pb.h"
 
 namespace cpfeed {
 
@@ -42,9 +43,14 @@ struct BatchStream {
 struct FeedSettings {
   FeederOptions stream;
   RetryOptions retry;
+  // How the session is made where there is none: at first, and again where a
+  // server that is started anew has lost it. One that was deleted is not made
+  // again.
+  std::optional<v1::CreateSessionRequest> create;
   // Stay until all consumers have acknowledged everything, or the session is
-  // gone for stream.session_wait: a server that is started anew, or a trainer
-  // that goes back, may want batches again after the last one.
+  // deleted, or (without `create`) gone for stream.session_wait: a server that
+  // is started anew, or a trainer that goes back, may want batches again after
+  // the last one.
   bool until_read = false;
 };
 
@@ -52,14 +58,17 @@ struct FedTotals {
   int64_t num_batches = 0;  // Of the producer, from its beginning.
   int64_t num_steps = -1;   // Of the session; -1 while other producers go on.
   int64_t resumed = 0;      // Times that the stream was opened again.
+  int64_t rewound = 0;      // Times that it went back without.
 };
 
-// Opens the producer's stream, puts all batches and finishes. When the stream
-// breaks it is opened again as client/retry_policy.h says, with a newer
-// incarnation: batches without a receipt are sent again, and where the session
-// wants older ones the source goes back.
+// Opens the producer's stream, puts all batches and finishes. When the trainer
+// goes back the source does, and the stream goes on. When it breaks it is
+// opened again as client/retry_policy.h says, with a newer incarnation: batches
+// without a receipt are sent again, and where the session wants older ones the
+// source goes back.
 //
-// Errors: of the stream, where it is none to go on after; of `source`.
+// Errors: of the stream, where it is none to go on after; of CreateSession; of
+// `source`.
 absl::StatusOr<FedTotals> Feed(std::shared_ptr<grpc::Channel> channel,
                                FeedSettings options, const BatchStream& source);
 

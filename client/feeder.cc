@@ -17,6 +17,12 @@ namespace {
 
 constexpr char kMethod[] = "/cpfeed.v1.IngestService/PutBatches";
 
+std::string TextOf(const Buffer& buffer) {
+  std::string text(static_cast<size_t>(buffer.size()), '\0');
+  buffer.CopyTo(text.data());
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Feeder>> Feeder::Open(
@@ -49,6 +55,7 @@ absl::Status Feeder::Start() {
   open.set_incarnation(options_.incarnation);
   open.set_min_protocol_version(1);
   open.set_max_protocol_version(1);
+  open.set_follows_rewind(true);
   stream_.Write(EncodeMessage(request, Buffer()));
   Buffer message;
   if (!stream_.Read(message)) return stream_.Finish();
@@ -62,10 +69,7 @@ absl::Status Feeder::Start() {
   next_sequence_ = opened.next_sequence();
   max_batch_bytes_ = opened.max_batch_bytes();
   max_message_bytes_ = std::max<int64_t>(opened.max_message_bytes(), 1);
-  if (opened.has_producer_state()) {
-    producer_state_.emplace(static_cast<size_t>(state.size()), '\0');
-    state.CopyTo(producer_state_->data());
-  }
+  if (opened.has_producer_state()) producer_state_ = TextOf(state);
   {
     absl::MutexLock lock(&mu_);
     credit_bytes_ = opened.credit_bytes();
@@ -78,7 +82,8 @@ void Feeder::ReadLoop() {
   Buffer message;
   while (stream_.Read(message)) {
     v1::PutBatchesResponse response;
-    if (DecodeMessage(message, response).ok()) OnResponse(response);
+    const auto payload = DecodeMessage(message, response);
+    if (payload.ok()) OnResponse(response, *payload);
   }
   const absl::Status status = stream_.Finish();
   absl::MutexLock lock(&mu_);
@@ -86,7 +91,8 @@ void Feeder::ReadLoop() {
   if (status_.ok()) status_ = status;
 }
 
-void Feeder::OnResponse(const v1::PutBatchesResponse& response) {
+void Feeder::OnResponse(const v1::PutBatchesResponse& response,
+                        const Buffer& payload) {
   switch (response.message_case()) {
     case v1::PutBatchesResponse::kCredit: {
       absl::MutexLock lock(&mu_);
@@ -95,6 +101,8 @@ void Feeder::OnResponse(const v1::PutBatchesResponse& response) {
     }
     case v1::PutBatchesResponse::kReceipt:
       return OnReceipt(response.receipt());
+    case v1::PutBatchesResponse::kRewind:
+      return OnRewind(response.rewind(), payload);
     case v1::PutBatchesResponse::kEnd: {
       absl::MutexLock lock(&mu_);
       num_steps_ = response.end().num_steps();
@@ -103,6 +111,34 @@ void Feeder::OnResponse(const v1::PutBatchesResponse& response) {
     default:
       return;  // Of a later version, or a notice.
   }
+}
+
+void Feeder::OnRewind(const v1::Rewind& rewind, const Buffer& state) {
+  absl::MutexLock lock(&mu_);
+  rewind_ = rewind;
+  rewind_state_.reset();
+  if (rewind.has_producer_state()) rewind_state_ = TextOf(state);
+  credit_bytes_ = rewind.credit_bytes();
+  without_receipt_ = 0;
+  if (status_.ok()) {
+    status_ = MakeError(absl::StatusCode::kAborted, kRewound,
+                        absl::StrCat("the session went back to batch ",
+                                     rewind.next_sequence()));
+  }
+}
+
+bool Feeder::Follow() {
+  v1::PutBatchesRequest request;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!rewind_ || ended_ || ReasonOf(status_) != kRewound) return false;
+    request.mutable_follow()->set_generation(rewind_->generation());
+    next_sequence_ = rewind_->next_sequence();
+    producer_state_ = std::move(rewind_state_);
+    rewind_.reset();
+    status_ = absl::OkStatus();
+  }
+  return stream_.Write(EncodeMessage(request, Buffer()));
 }
 
 void Feeder::OnReceipt(const v1::BatchReceipt& receipt) {

@@ -56,7 +56,8 @@ class Feeder {
   // The number of the next batch: how many the session has of this producer.
   int64_t next_sequence() const { return next_sequence_; }
 
-  // What the producer sent as its state with the batch before that.
+  // What the producer sent as its state with the batch before the first one
+  // that is to be put here.
   const std::optional<std::string>& producer_state() const {
     return producer_state_;
   }
@@ -68,6 +69,7 @@ class Feeder {
   //   INVALID_ARGUMENT  BATCH_TOO_LARGE: tensors and producer_state have more
   //                     bytes than a batch may have. Or an earlier batch was
   //                     rejected; the message has its number and the reason.
+  //   ABORTED           REWOUND: the trainer went to another step; see Follow.
   //   Others            The stream ended.
   absl::Status Put(const PackedBatch& batch, const BatchInfo& info);
 
@@ -78,11 +80,18 @@ class Feeder {
   // session, or -1 while other producers go on.
   absl::StatusOr<int64_t> Finish();
 
+  // After REWOUND: goes on with this stream, with the batch next_sequence() of
+  // the session as it is now; what has no receipt is forgotten. False where the
+  // stream has ended and must be opened again.
+  bool Follow();
+
  private:
   Feeder(std::shared_ptr<grpc::Channel> channel, FeederOptions options);
   absl::Status Start();
   void ReadLoop();
-  void OnResponse(const v1::PutBatchesResponse& response)
+  void OnResponse(const v1::PutBatchesResponse& response, const Buffer& payload)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void OnRewind(const v1::Rewind& rewind, const Buffer& state)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnReceipt(const v1::BatchReceipt& receipt) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WaitForCredit(int64_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
@@ -103,6 +112,9 @@ class Feeder {
   std::optional<int64_t> num_steps_ ABSL_GUARDED_BY(mu_);  // The end came.
   bool ended_ ABSL_GUARDED_BY(mu_) = false;                // The call ended.
   absl::Status status_ ABSL_GUARDED_BY(mu_);               // First error.
+  // What the server said of a rewind that is not followed yet.
+  std::optional<v1::Rewind> rewind_ ABSL_GUARDED_BY(mu_);
+  std::optional<std::string> rewind_state_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace cpfeed

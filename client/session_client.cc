@@ -5,9 +5,11 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "cpfeed/v1/session.grpc.pb.h"
 #include "transport/channel_settings.h"
@@ -16,9 +18,13 @@
 namespace cpfeed {
 namespace {
 
-void Prepare(grpc::ClientContext& context) {
-  context.set_wait_for_ready(true);
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+
+// gRPC refuses calls that come while all of the server's threads are busy, as
+// when hundreds of ranks start at once. The server's own refusals have a
+// reason.
+bool IsRefusedUnread(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) && ReasonOf(status).empty();
 }
 
 // Calls a method of SessionService.
@@ -29,13 +35,24 @@ absl::StatusOr<Response> Call(const std::shared_ptr<grpc::Channel>& channel,
                                   grpc::ClientContext*, const Request&,
                                   Response*)) {
   const auto stub = v1::SessionService::NewStub(channel);
-  grpc::ClientContext context;
-  Prepare(context);
-  Response response;
-  const grpc::Status status =
-      (stub.get()->*method)(&context, request, &response);
-  if (!status.ok()) return FromGrpcStatus(status);
-  return response;
+  const absl::Time deadline = absl::Now() + kCallTimeout;
+  absl::Duration pause = absl::Milliseconds(10);
+  thread_local std::minstd_rand random{std::random_device{}()};
+  while (true) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(absl::ToChronoTime(deadline));
+    Response response;
+    const grpc::Status status =
+        (stub.get()->*method)(&context, request, &response);
+    if (status.ok()) return response;
+    const absl::Status error = FromGrpcStatus(status);
+    if (!IsRefusedUnread(error) || absl::Now() + pause > deadline) return error;
+    // Those who were refused together must not come back together.
+    absl::SleepFor(pause *
+                   std::uniform_real_distribution<double>(0.5, 1)(random));
+    pause = std::min(2 * pause, kLongestPause);
+  }
 }
 
 }  // namespace
@@ -99,7 +116,7 @@ absl::StatusOr<v1::Session> WaitForSession(
       return session;
     }
     absl::SleepFor(pause);
-    pause = std::min(2 * pause, absl::Milliseconds(500));
+    pause = std::min(2 * pause, kLongestPause);
   }
 }
 

@@ -322,15 +322,19 @@ class Rehearsal:
         """Waits for all jobs; the steps of each group, in order."""
         deadline = time.monotonic() + timeout
         while any(job.status is None for job in self.jobs):
+            self._check_jobs()
             if time.monotonic() > deadline:
                 raise Failure(f"jobs are not done within {timeout} s: "
                               + self._last_words())
             time.sleep(0.05)
+        self._check_jobs()
+        return [steps_of(leader) for leader in self.leaders()]
+
+    def _check_jobs(self):
         for job in self.jobs:
-            if job.status != 0:
+            if job.status:
                 raise Failure(f"{job.name}: exit status {job.status}: "
                               + "".join(job.errors[-3:]))
-        return [steps_of(leader) for leader in self.leaders()]
 
     def _last_words(self):
         return "; ".join(f"{job.name} (started {job.restarts + 1} times, "

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/event_log.h"
+#include "server/session_export.h"
 #include "transport/grpc_status.h"
 
 namespace cpfeed {
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int kDefaultPageSize = 50;
 constexpr int kMostPageSize = 1000;
+constexpr int kDefaultExportSize = 10;
+constexpr int kMostExportSize = 100;
 
 constexpr std::pair<const char*, spdlog::level::level_enum> kLevels[] = {
     {"debug", spdlog::level::debug},
@@ -74,6 +77,33 @@ grpc::Status AdminServiceImpl::GetStatistics(
       break;
     }
     *response->add_sessions() = host->ToProto();
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminServiceImpl::ExportState(
+    grpc::ServerContext* context, const v1::ExportStateRequest* request,
+    v1::ExportStateResponse* response) {
+  const auto caller = CallerOf(authenticator_, *context);
+  if (!caller.ok()) return ToGrpcStatus(caller.status());
+  if (!request->session().empty()) {
+    const auto host = registry_.Find(request->session(), *caller);
+    if (!host.ok()) return ToGrpcStatus(host.status());
+    *response->add_sessions() = ExportSession(**host);
+    return grpc::Status::OK;
+  }
+  const int size = request->page_size() <= 0
+                       ? kDefaultExportSize
+                       : std::min(request->page_size(), kMostExportSize);
+  // One more than asked for tells whether there is another page.
+  for (const auto& host :
+       registry_.List(request->page_token(), size + 1, *caller)) {
+    if (response->sessions_size() == size) {
+      response->set_next_page_token(
+          response->sessions(size - 1).session().name());
+      break;
+    }
+    *response->add_sessions() = ExportSession(*host);
   }
   return grpc::Status::OK;
 }

@@ -46,6 +46,9 @@ class AdminServiceImpl final : public v1::AdminService::Service {
   grpc::Status SetLogLevel(grpc::ServerContext* context,
                            const v1::SetLogLevelRequest* request,
                            v1::SetLogLevelResponse* response) override;
+  grpc::Status ExportState(grpc::ServerContext* context,
+                           const v1::ExportStateRequest* request,
+                           v1::ExportStateResponse* response) override;
 
  private:
   const SessionRegistry& registry_;

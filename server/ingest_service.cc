@@ -64,7 +64,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::Put(
   v1::BatchReceipt receipt;
   if (!request.rows().empty() || !request.tensors().empty() ||
       !request.finish()) {
-    CF_ASSIGN_OR_RETURN(receipt, PutOn(*host, opened->connection,
+    CF_ASSIGN_OR_RETURN(receipt, PutOn(context, *host, opened->connection,
                                        opened->next_sequence, request));
   }
   if (request.finish()) {
@@ -78,8 +78,8 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::Put(
 }
 
 absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
-    SessionHost& host, int64_t connection, int64_t next_sequence,
-    const v1::PutBatchRequest& request) {
+    const grpc::ServerContext& context, SessionHost& host, int64_t connection,
+    int64_t next_sequence, const v1::PutBatchRequest& request) {
   CF_ASSIGN_OR_RETURN(WireBatch batch, DecodeSmallBatch(request));
   EncodedBatch encoded = EncodeBatch(batch.batch, batch.producer_state);
   encoded.header.set_data_epoch(request.data_epoch());
@@ -105,7 +105,10 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
     receipt.set_step(admission->step);
     return receipt;
   }
+  // Asked before each stage: the place to end where nobody waits any more.
   const auto charge = [&](int64_t cost) -> absl::Status {
+    if (context.IsCancelled())
+      return absl::CancelledError("the caller is gone");
     CF_ASSIGN_OR_RETURN(const bool charged,
                         host.Recharge(connection, receipt.sequence(), cost));
     if (charged) return absl::OkStatus();

@@ -34,7 +34,8 @@ class IngestServiceImpl final
  private:
   absl::StatusOr<v1::BatchReceipt> Put(const grpc::ServerContext& context,
                                        const v1::PutBatchRequest& request);
-  absl::StatusOr<v1::BatchReceipt> PutOn(SessionHost& host, int64_t connection,
+  absl::StatusOr<v1::BatchReceipt> PutOn(const grpc::ServerContext& context,
+                                         SessionHost& host, int64_t connection,
                                          int64_t next_sequence,
                                          const v1::PutBatchRequest& request);
 

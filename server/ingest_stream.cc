@@ -10,7 +10,6 @@
 #include "core/wire/frame.h"
 #include "core/wire/status_codec.h"
 #include "server/batch_digest.h"
-#include "server/drain_notice.h"
 #include "server/event_log.h"
 #include "server/protocol.h"
 #include "server/session_events.h"
@@ -93,11 +92,19 @@ absl::Status IngestStream::RunLoop() {
       case ServerCall::Event::kWakeup:
         break;
     }
-    CF_RETURN_IF_ERROR(TakeMessages());
-    if (host_ != nullptr) CF_RETURN_IF_ERROR(CollectNews());
+    absl::Status status = Advance();
+    if (ReasonOf(status) == kRewound && follows_rewind_ && !end_sent_) {
+      status = Rewind();
+    }
+    CF_RETURN_IF_ERROR(status);
     WriteNext();
     if (reads_done && IsIdle() && !call_.writing()) return absl::OkStatus();
   }
+}
+
+absl::Status IngestStream::Advance() {
+  CF_RETURN_IF_ERROR(TakeMessages());
+  return host_ == nullptr ? absl::OkStatus() : CollectNews();
 }
 
 // A message stays with gRPC, and the loader is held back, while the converter
@@ -121,6 +128,11 @@ absl::Status IngestStream::OnMessage(const Buffer& message) {
   }
   if (payload.size() > 0 && kind != Kind::kChunk) {
     return Broken("only a chunk may have a payload");
+  }
+  if (rewinding_) {
+    // All else was sent before the loader knew.
+    if (kind == Kind::kFollow) OnFollow(request.follow());
+    return absl::OkStatus();
   }
   switch (kind) {
     case Kind::kOpen:
@@ -149,6 +161,8 @@ absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
                                          open.incarnation(), &bell_));
   host_ = std::move(host);
   producer_ = ProducerOrDefault(open.producer());
+  incarnation_ = open.incarnation();
+  follows_rewind_ = open.follows_rewind();
   EventLog("stream_opened")
       .Add("kind", "producer")
       .Add("session", host_->spec().name)
@@ -158,6 +172,10 @@ absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
       .AddTrace(call_.context())
       .Info();
   connection_ = opened.connection;
+  {
+    absl::MutexLock lock(&mu_);
+    live_connection_ = connection_;
+  }
   host_->Announce(ProducerEvent(v1::EVENT_KIND_STREAM_OPENED, producer_));
   v1::PutBatchesResponse response;
   v1::ProducerOpened& answer = *response.mutable_opened();
@@ -169,9 +187,13 @@ absl::Status IngestStream::OnOpen(const v1::OpenProducer& open) {
   answer.set_max_batch_bytes(host_->spec().config.max_batch_bytes);
   answer.set_max_message_bytes(host_->spec().max_message_bytes);
   answer.set_has_producer_state(opened.producer_state.has_value());
-  Send(response, opened.producer_state.value_or(""));
+  Send(Encode(response, opened.producer_state));
   converter_ = std::thread([this] { ConvertLoop(); });
   return absl::OkStatus();
+}
+
+void IngestStream::OnFollow(const v1::FollowRewind& follow) {
+  if (follow.generation() == *rewinding_) rewinding_.reset();
 }
 
 absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
@@ -200,8 +222,9 @@ absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
   }
   if (admission->duplicate) {
     dropping_ = header.sequence();
-    SendReceipt(header.sequence(), v1::BatchReceipt::OUTCOME_DUPLICATE,
-                admission->step, absl::OkStatus());
+    SendReceipt(connection_, header.sequence(),
+                v1::BatchReceipt::OUTCOME_DUPLICATE, admission->step,
+                absl::OkStatus());
     return absl::OkStatus();
   }
   receiving_ = header;
@@ -260,104 +283,8 @@ absl::Status IngestStream::OnAbort(const v1::AbortBatch& abort) {
 
 void IngestStream::Refuse(int64_t sequence, const absl::Status& why) {
   dropping_ = sequence;
-  SendReceipt(sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0, why);
-}
-
-// Receipts and credit since the last time.
-absl::Status IngestStream::CollectNews() {
-  {
-    absl::MutexLock lock(&mu_);
-    CF_RETURN_IF_ERROR(broken_);
-  }
-  const std::optional<absl::Time> drain = host_->drain_deadline();
-  const bool settled = IsSettled();  // Before its last receipts are taken.
-  const bool drained = host_->IsDrained(connection_);
-  for (const SessionHost::SettledBatch& batch :
-       host_->TakePublished(connection_)) {
-    SendReceipt(batch.sequence,
-                batch.poison.ok() ? v1::BatchReceipt::OUTCOME_ACCEPTED
-                                  : v1::BatchReceipt::OUTCOME_SKIPPED,
-                batch.step, batch.poison);
-  }
-  CF_ASSIGN_OR_RETURN(const int64_t credit,
-                      drain ? 0 : host_->TakeGrant(connection_));
-  if (credit > 0) {
-    v1::PutBatchesResponse response;
-    response.mutable_credit()->set_bytes(credit);
-    Send(response);
-  }
-  if (drained && !end_sent_) {
-    v1::PutBatchesResponse response;
-    response.mutable_end()->set_num_steps(host_->NumSteps().value_or(-1));
-    Send(response);
-    end_sent_ = true;
-  }
-  if (drain) return Drain(*drain, settled);
-  drain_noticed_ = false;
-  return absl::OkStatus();
-}
-
-// The notice first; the end when all that had arrived is converted and its
-// receipts are written. A batch that is half received is dropped.
-absl::Status IngestStream::Drain(absl::Time deadline, bool settled) {
-  if (!drain_noticed_) {
-    drain_noticed_ = true;
-    v1::PutBatchesResponse response;
-    *response.mutable_drain() = MakeDrainNotice(deadline);
-    Send(response);
-    return absl::OkStatus();
-  }
-  if (!settled || !IsSettled() || call_.writing()) return absl::OkStatus();
-  return end_sent_ ? absl::OkStatus() : DrainedStatus();
-}
-
-bool IngestStream::IsSettled() const {
-  absl::MutexLock lock(&mu_);
-  return outbox_.empty() && arrived_.empty() && !converting_;
-}
-
-void IngestStream::SendReceipt(int64_t sequence,
-                               v1::BatchReceipt::Outcome outcome, int64_t step,
-                               const absl::Status& why) {
-  if (outcome == v1::BatchReceipt::OUTCOME_DUPLICATE) metrics_.CountDuplicate();
-  if (outcome == v1::BatchReceipt::OUTCOME_REJECTED) {
-    metrics_.CountRejected(why);
-    EventLog("batch_rejected")
-        .Add("session", host_->spec().name)
-        .Add("producer", producer_)
-        .Add("sequence", sequence)
-        .Add(why)
-        .Info();
-  }
-  v1::PutBatchesResponse response;
-  v1::BatchReceipt& receipt = *response.mutable_receipt();
-  receipt.set_sequence(sequence);
-  receipt.set_outcome(outcome);
-  receipt.set_step(step);
-  if (!why.ok()) *receipt.mutable_status() = StatusToProto(why);
-  Send(response);
-}
-
-void IngestStream::Send(const v1::PutBatchesResponse& response,
-                        const std::string& payload) {
-  Buffer message = EncodeMessage(
-      response,
-      Buffer::CopyOf(payload.data(), static_cast<int64_t>(payload.size())));
-  absl::MutexLock lock(&mu_);
-  outbox_.push_back(std::move(message));
-}
-
-void IngestStream::WriteNext() {
-  if (call_.writing()) return;
-  Buffer message;
-  {
-    absl::MutexLock lock(&mu_);
-    if (outbox_.empty()) return;
-    message = std::move(outbox_.front());
-    outbox_.pop_front();
-  }
-  FaultPoint("ingest_write");
-  call_.StartWrite(message);
+  SendReceipt(connection_, sequence, v1::BatchReceipt::OUTCOME_REJECTED, 0,
+              why);
 }
 
 bool IngestStream::HasRoom() const {

@@ -45,6 +45,7 @@ class IngestStream {
     Buffer payload;
     absl::Duration receiving;
     std::optional<int64_t> finish;  // num_batches of FinishProducer.
+    int64_t connection = 0;         // Filled in by Arrive.
   };
 
   // ---- The call's thread ----
@@ -54,7 +55,10 @@ class IngestStream {
   absl::Status OnChunk(const v1::PayloadChunk& chunk, const Buffer& payload);
   absl::Status OnFinish(const v1::FinishProducer& finish);
   absl::Status OnAbort(const v1::AbortBatch& abort);
+  void OnFollow(const v1::FollowRewind& follow);
   absl::Status TakeMessages();
+  absl::Status Advance();
+  absl::Status Rewind() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status RunLoop();
   absl::Status CollectNews() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Drain(absl::Time deadline, bool settled)
@@ -69,14 +73,17 @@ class IngestStream {
   void ConvertLoop() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Convert(Arrived arrived);
   absl::Status DecodeAndConvert(Arrived arrived);
-  absl::Status Settle(int64_t sequence, const absl::Status& why);
-  absl::Status ChargeOrWait(int64_t sequence, int64_t bytes);
+  absl::Status Settle(int64_t connection, int64_t sequence,
+                      const absl::Status& why);
+  absl::Status ChargeOrWait(int64_t connection, int64_t sequence,
+                            int64_t bytes);
 
-  void SendReceipt(int64_t sequence, v1::BatchReceipt::Outcome outcome,
-                   int64_t step, const absl::Status& why)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  void Send(const v1::PutBatchesResponse& response,
-            const std::string& payload = "") ABSL_LOCKS_EXCLUDED(mu_);
+  void SendReceipt(int64_t connection, int64_t sequence,
+                   v1::BatchReceipt::Outcome outcome, int64_t step,
+                   const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
+  static Buffer Encode(const v1::PutBatchesResponse& response,
+                       const std::optional<std::string>& state = {});
+  void Send(Buffer message) ABSL_LOCKS_EXCLUDED(mu_);
   void Arrive(Arrived arrived) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Notifies both threads: a change of the session concerns either.
@@ -100,10 +107,16 @@ class IngestStream {
   ServerCall& call_;
   Bell bell_;
 
-  // Used by the call's thread, and set before the converter starts.
+  // Set before the converter starts.
   std::shared_ptr<SessionHost> host_;
   std::string producer_;
-  int64_t connection_ = 0;
+  int64_t incarnation_ = 0;
+  bool follows_rewind_ = false;
+
+  // Used by the call's thread.
+  int64_t connection_ = 0;  // Another one after a rewind.
+  std::optional<int64_t>
+      rewinding_;  // Generation that the loader is to follow.
   std::optional<v1::BatchHeader> receiving_;
   Buffer received_;
   absl::Time receiving_since_;
@@ -117,6 +130,7 @@ class IngestStream {
   mutable absl::Mutex mu_;
   std::deque<Arrived> arrived_ ABSL_GUARDED_BY(mu_);
   std::deque<Buffer> outbox_ ABSL_GUARDED_BY(mu_);
+  int64_t live_connection_ ABSL_GUARDED_BY(mu_) = 0;  // As connection_.
   bool converting_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);  // The converter's verdict.

@@ -53,6 +53,12 @@ ABSL_FLAG(std::string, probe_listen, "",
           "Address and port of plain gRPC that serves grpc.health.v1.Health "
           "and nothing else; empty serves none. Example: "
           "--probe_listen=0.0.0.0:8471");
+ABSL_FLAG(
+    std::string, channelz_listen, "",
+    "Loopback address and port, or unix socket, of plain gRPC that serves "
+    "grpc.channelz.v1.Channelz: connections, streams and calls as gRPC "
+    "sees them; empty serves none. Example: "
+    "--channelz_listen=unix:/run/cpfeed-channelz.sock");
 ABSL_FLAG(std::string, port_file, "",
           "Write the bound port to this file once the server is ready.");
 ABSL_FLAG(int64_t, memory_budget, int64_t{4} << 30,
@@ -74,6 +80,11 @@ ABSL_FLAG(
 ABSL_FLAG(int, max_sessions, 256, "Sessions at the same time.");
 ABSL_FLAG(int, max_streams, 1024,
           "Streams of loaders, and of consumers, at the same time.");
+ABSL_FLAG(
+    int, stream_window_bytes, cpfeed::kLookaheadBytes,
+    "Bytes of a stream that gRPC takes before the server asks for them. 0 "
+    "leaves it to gRPC's estimate of the link: faster over long distances, "
+    "and memory has no cap any more.");
 ABSL_FLAG(int64_t, plan_cache_bytes, int64_t{64} << 20,
           "Bytes of the last plans that are remembered: batches of the same "
           "lengths are planned once. 0 remembers none.");
@@ -128,6 +139,8 @@ constexpr char kUsage[] =
     "with UNAVAILABLE; exit status 0. A second signal ends it at once. A GPU "
     "that is lost drains it too; exit status 1.";
 
+constexpr int kMostStreamWindow = 64 << 20;
+
 // Sent to the process by itself where the GPU is lost.
 constexpr int kDeviceLostSignal = SIGUSR1;
 
@@ -136,6 +149,15 @@ bool IsLocal(const std::string& listen) {
          absl::StartsWith(listen, "localhost:") ||
          absl::StartsWith(listen, "[::1]:") ||
          absl::StartsWith(listen, "unix:");
+}
+
+// For what anybody who reaches it may read.
+absl::Status CheckLocal(absl::string_view flag, const std::string& listen) {
+  if (listen.empty() || IsLocal(listen)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, "=", listen,
+                   " can be reached from other machines; must be a loopback "
+                   "address"));
 }
 
 absl::StatusOr<ServerOptions> OptionsFromFlags() {
@@ -174,12 +196,9 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.max_labelled_sessions = absl::GetFlag(FLAGS_metrics_max_sessions);
   options.status_listen = absl::GetFlag(FLAGS_status_listen);
-  if (!options.status_listen.empty() && !IsLocal(options.status_listen)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--status_listen=", options.status_listen,
-                     " can be reached from other machines; must be a loopback "
-                     "address"));
-  }
+  CF_RETURN_IF_ERROR(CheckLocal("--status_listen", options.status_listen));
+  options.channelz_listen = absl::GetFlag(FLAGS_channelz_listen);
+  CF_RETURN_IF_ERROR(CheckLocal("--channelz_listen", options.channelz_listen));
   ShardDeviceOptions& device = options.shard_device;
   const absl::StatusOr<DeviceChoice> choice =
       ParseDeviceChoice(absl::GetFlag(FLAGS_device));
@@ -193,6 +212,14 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
     kill(getpid(), kDeviceLostSignal);
   };
   options.reflection = absl::GetFlag(FLAGS_reflection);
+  options.stream_window_bytes = absl::GetFlag(FLAGS_stream_window_bytes);
+  if (options.stream_window_bytes != 0 &&
+      (options.stream_window_bytes < kMaxChunkBytes ||
+       options.stream_window_bytes > kMostStreamWindow)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--stream_window_bytes=", options.stream_window_bytes,
+        " must be 0, or ", kMaxChunkBytes, " to ", kMostStreamWindow));
+  }
   options.drain_budget = absl::GetFlag(FLAGS_drain_budget);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   return options;
@@ -267,9 +294,9 @@ absl::Status Run() {
   spdlog::info("event=device_chosen device=\"{}\"", server->shard_device());
   spdlog::info(
       "serving on {}: data port {}, probe port {}, metrics port {}, status "
-      "port {}",
+      "port {}, channelz port {}",
       options.listen, server->port(), server->probe_port(),
-      server->metrics_port(), server->status_port());
+      server->metrics_port(), server->status_port(), server->channelz_port());
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) {
     CF_RETURN_IF_ERROR(WritePort(port_file, server->port()));

@@ -72,7 +72,8 @@ absl::Status PlanOne(const PackedLengths& lengths,
   return absl::OkStatus();
 }
 
-absl::Status PlanAll(const v1::PlanBatchRequest& request,
+absl::Status PlanAll(const grpc::ServerContext& context,
+                     const v1::PlanBatchRequest& request,
                      v1::PlanBatchResponse& response) {
   if (request.cp_size() < 1 || request.cp_size() > kMostRanks) {
     return InvalidArgument(kBadOption,
@@ -88,6 +89,8 @@ absl::Status PlanAll(const v1::PlanBatchRequest& request,
   auto shardings = request.shardings();
   if (shardings.empty()) shardings.Add();
   for (const v1::ShardingSpec& spec : shardings) {
+    if (context.IsCancelled())
+      return absl::CancelledError("the caller is gone");
     v1::LayoutPlan& plan = *response.add_plans();
     const absl::Status status = PlanOne(lengths, request, spec, plan);
     if (absl::IsInvalidArgument(status) && ReasonOf(status) != kNotDivisible) {
@@ -179,7 +182,7 @@ grpc::Status PlanServiceImpl::PlanBatch(grpc::ServerContext* context,
   if (!caller.ok()) return ToGrpcStatus(caller.status());
   const auto lease = plans_.Take(caller->name(), caller->quota().plans);
   if (!lease.ok()) return ToGrpcStatus(lease.status());
-  return ToGrpcStatus(PlanAll(*request, *response));
+  return ToGrpcStatus(PlanAll(*context, *request, *response));
 }
 
 }  // namespace cpfeed

@@ -1,8 +1,6 @@
 #include "server/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
@@ -27,6 +25,7 @@
 #include "server/metrics/device_metrics.h"
 #include "server/metrics/status_page.h"
 #include "server/protocol.h"
+#include "server/server_plugins.h"
 #include "server/shard_stream.h"
 #include "server/version.h"
 #include "transport/channel_settings.h"
@@ -34,7 +33,7 @@
 namespace cpfeed {
 namespace {
 
-constexpr int kMostProbeThreads = 8;
+constexpr int kMostSideThreads = 8;
 constexpr absl::Duration kStreamsPoll = absl::Milliseconds(20);
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(500);
 
@@ -43,23 +42,24 @@ std::string MakeInstanceId() {
   return absl::StrFormat("%08x%08x", random(), random());
 }
 
-// Which plugins a server has. The reflection library puts itself into every
-// server of the process, asked or not.
-class OnlyReflection final : public grpc::ServerBuilderOption {
- public:
-  explicit OnlyReflection(bool reflection) : reflection_(reflection) {}
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
-                         plugins) override {
-    plugins->clear();
-    if (!reflection_) return;
-    plugins->push_back(
-        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+// A small server without TLS, beside the one for data. `service` may be null.
+absl::StatusOr<std::unique_ptr<grpc::Server>> StartPlainServer(
+    const std::string& listen, ServerPlugins plugins, grpc::Service* service,
+    int& port) {
+  grpc::ServerBuilder builder;
+  ApplyServerArguments(builder, kLookaheadBytes);
+  SetPlugins(builder, plugins);
+  grpc::ResourceQuota quota("cpfeed-side");
+  quota.SetMaxThreads(kMostSideThreads);
+  builder.SetResourceQuota(quota);
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  if (service != nullptr) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
   }
-
- private:
-  const bool reflection_;
-};
+  return server;
+}
 
 }  // namespace
 
@@ -105,8 +105,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 absl::Status Server::Build() {
   grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
-  builder.SetOption(std::make_unique<OnlyReflection>(options_.reflection));
+  ApplyServerArguments(builder, options_.stream_window_bytes);
+  SetPlugins(builder, {.reflection = options_.reflection});
   std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
       interceptors;
@@ -133,6 +133,7 @@ absl::Status Server::Build() {
   shard_streams_->Start();
   sweeper_ = std::thread([this] { SweepLoop(); });
   CF_RETURN_IF_ERROR(StartProbe());
+  CF_RETURN_IF_ERROR(StartChannelz());
   return StartHttp();
 }
 
@@ -152,20 +153,19 @@ absl::Status Server::OpenDoors(grpc::ServerBuilder& builder) {
 
 absl::Status Server::StartProbe() {
   if (options_.probe_listen.empty()) return absl::OkStatus();
-  grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
-  builder.SetOption(std::make_unique<OnlyReflection>(false));
-  grpc::ResourceQuota quota("cpfeed-probe");
-  quota.SetMaxThreads(kMostProbeThreads);
-  builder.SetResourceQuota(quota);
-  builder.AddListeningPort(options_.probe_listen,
-                           grpc::InsecureServerCredentials(), &probe_port_);
-  builder.RegisterService(&probe_service_);
-  probe_server_ = builder.BuildAndStart();
-  if (probe_server_ == nullptr || probe_port_ == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options_.probe_listen));
-  }
+  CF_ASSIGN_OR_RETURN(probe_server_,
+                      StartPlainServer(options_.probe_listen, {},
+                                       &probe_service_, probe_port_));
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartChannelz() {
+  if (options_.channelz_listen.empty()) return absl::OkStatus();
+  PrepareChannelz();
+  CF_ASSIGN_OR_RETURN(channelz_server_,
+                      StartPlainServer(options_.channelz_listen,
+                                       {.reflection = true, .channelz = true},
+                                       nullptr, channelz_port_));
   return absl::OkStatus();
 }
 
@@ -356,6 +356,7 @@ void Server::Stop() {
   }
   probe_service_.Stop();
   if (probe_server_ != nullptr) probe_server_->Shutdown();
+  if (channelz_server_ != nullptr) channelz_server_->Shutdown();
   // They read what is about to go.
   metrics_listener_.reset();
   status_listener_.reset();

@@ -33,6 +33,7 @@
 #include "server/session_registry.h"
 #include "server/session_service.h"
 #include "server/shard_service.h"
+#include "transport/channel_settings.h"
 #include "transport/stream_acceptor.h"
 
 namespace cpfeed {
@@ -44,12 +45,17 @@ struct ServerOptions {
   // Cuts the shards; null takes the one of shard_device.
   std::shared_ptr<const ShardExecutor> executor;
   int max_unary_threads = 64;
+  // Bytes of a stream that gRPC takes before they are asked for; 0: as it sees
+  // fit, without a bound.
+  int stream_window_bytes = kLookaheadBytes;
   bool reflection = true;
   TlsFiles tls;
   // Who may do what; empty asks nobody. Needs TLS.
   std::string auth_file;
   // A second, plain address for health checks alone; empty serves none.
   std::string probe_listen;
+  // Another plain address, for gRPC's channelz alone; empty serves none.
+  std::string channelz_listen;
   // "host:port" with a numeric host; empty serves none.
   std::string metrics_listen;
   std::string status_listen;
@@ -84,6 +90,7 @@ class Server {
   int port() const { return port_; }
   // Of the other listeners; 0 where there is none.
   int probe_port() const { return probe_port_; }
+  int channelz_port() const { return channelz_port_; }
   int metrics_port() const;
   int status_port() const;
   SessionRegistry& registry() { return registry_; }
@@ -119,6 +126,7 @@ class Server {
   AdminHooks MakeAdminHooks();
   absl::Status OpenDoors(grpc::ServerBuilder& builder);
   absl::Status StartProbe();
+  absl::Status StartChannelz();
   absl::Status StartHttp();
   void StartStreams(grpc::ServerBuilder& builder);
   absl::Status RunStream(absl::string_view path, ServerCall& call,
@@ -151,6 +159,8 @@ class Server {
   int port_ = 0;
   int probe_port_ = 0;
   std::unique_ptr<grpc::Server> probe_server_;
+  int channelz_port_ = 0;
+  std::unique_ptr<grpc::Server> channelz_server_;
   std::atomic<bool> failing_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> hurried_ = false;

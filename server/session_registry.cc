@@ -1,5 +1,6 @@
 #include "server/session_registry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,9 @@ namespace {
 
 // When memory may be there that is not now.
 constexpr absl::Duration kRetryForMemory = absl::Seconds(1);
+
+// Deleted sessions that are told from those that never were.
+constexpr size_t kRememberedNames = 256;
 
 absl::Status CheckStartCursor(const v1::Cursor& cursor, const SessionSpec& spec,
                               bool allow_topology_change) {
@@ -144,6 +148,7 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Create(
   if (!request.validate_only()) {
     sessions_[spec.name] = host;
     owners_[spec.name] = caller.name();
+    std::erase(recently_deleted_, spec.name);
   }
   return host;
 }
@@ -154,6 +159,13 @@ absl::StatusOr<std::shared_ptr<SessionHost>> SessionRegistry::Find(
   CF_RETURN_IF_ERROR(closed_);
   const auto found = sessions_.find(name);
   if (found != sessions_.end() && caller.Sees(name)) return found->second;
+  const bool was_deleted =
+      std::find(recently_deleted_.begin(), recently_deleted_.end(), name) !=
+      recently_deleted_.end();
+  if (was_deleted && caller.Sees(name)) {
+    return MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
+                     absl::StrCat(name, " was deleted"));
+  }
   // The caller's words may be anything: they are not repeated unchecked.
   const bool named = SessionName(absl::StripPrefix(name, "sessions/")).ok();
   return MakeError(
@@ -235,10 +247,19 @@ absl::Status SessionRegistry::Delete(const v1::DeleteSessionRequest& request,
                      " has steps that are not acknowledged; set force"));
   }
   if (Erase(**host)) {
+    RememberDeleted(request.name());
     (*host)->End(MakeError(absl::StatusCode::kNotFound, kSessionDeleted,
                            absl::StrCat(request.name(), " was deleted")));
   }
   return absl::OkStatus();
+}
+
+void SessionRegistry::RememberDeleted(const std::string& name) {
+  absl::MutexLock lock(&mu_);
+  recently_deleted_.push_back(name);
+  if (recently_deleted_.size() > kRememberedNames) {
+    recently_deleted_.pop_front();
+  }
 }
 
 bool SessionRegistry::Erase(const SessionHost& host) {

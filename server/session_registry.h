@@ -4,6 +4,7 @@
 #define CPFEED_SERVER_SESSION_REGISTRY_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,7 +46,8 @@ class SessionRegistry {
       const v1::CreateSessionRequest& request, const Caller& caller);
 
   // Errors:
-  //   NOT_FOUND  SESSION_NOT_FOUND: there is none, or none for this caller.
+  //   NOT_FOUND  SESSION_NOT_FOUND: there is none, or none for this caller;
+  //              SESSION_DELETED: there was one, and it was deleted lately.
   absl::StatusOr<std::shared_ptr<SessionHost>> Find(absl::string_view name,
                                                     const Caller& caller) const;
 
@@ -95,6 +97,7 @@ class SessionRegistry {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckQuota(const SessionSpec& spec, const Caller& caller) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RememberDeleted(const std::string& name) ABSL_LOCKS_EXCLUDED(mu_);
   // False: it is gone already.
   bool Erase(const SessionHost& host) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -106,6 +109,7 @@ class SessionRegistry {
   std::map<std::string, std::string, std::less<>> owners_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::string> recently_deleted_ ABSL_GUARDED_BY(mu_);
   // Of deleted sessions.
   int64_t deleted_steps_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t deleted_quarantined_ ABSL_GUARDED_BY(mu_) = 0;

@@ -26,11 +26,14 @@ grpc::ChannelArguments MakeClientArguments() {
   return arguments;
 }
 
-void ApplyServerArguments(grpc::ServerBuilder& builder) {
+void ApplyServerArguments(grpc::ServerBuilder& builder,
+                          int stream_window_bytes) {
   builder.SetMaxReceiveMessageSize(kMaxGrpcMessageBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
-                             kLookaheadBytes);
+  if (stream_window_bytes > 0) {
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                               stream_window_bytes);
+  }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);

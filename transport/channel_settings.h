@@ -27,7 +27,10 @@ inline constexpr int kServerMinPingIntervalMs = 10'000;
 
 grpc::ChannelArguments MakeClientArguments();
 
-void ApplyServerArguments(grpc::ServerBuilder& builder);
+// `stream_window_bytes` is what a stream may hold in flight; 0 leaves it to
+// gRPC.
+void ApplyServerArguments(grpc::ServerBuilder& builder,
+                          int stream_window_bytes);
 
 // Tells glibc to keep freed megabytes: by default it maps, faults in and gives
 // back every large buffer, which costs more than moving the bytes. Call once

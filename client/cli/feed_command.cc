@@ -44,15 +44,14 @@ absl::Status CheckOptions(const FeedOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CreateIfAsked(const std::shared_ptr<grpc::Channel>& channel,
-                           const FeedOptions& options) {
-  if (!options.create) return absl::OkStatus();
+// Nothing where it is not asked for.
+absl::StatusOr<std::optional<v1::CreateSessionRequest>> CreateRequest(
+    const FeedOptions& options) {
+  if (!options.create) return std::nullopt;
   SessionFlags flags = options.session_flags;
   flags.cp_size = static_cast<int>(options.pack.cp_size);
   flags.padding_token_id = options.pack.padding_token_id.value_or(0);
-  CF_ASSIGN_OR_RETURN(const v1::CreateSessionRequest request,
-                      MakeCreateRequest(options.session, flags));
-  return CreateSession(channel, request).status();
+  return MakeCreateRequest(options.session, flags);
 }
 
 struct Fed {
@@ -141,7 +140,7 @@ absl::StatusOr<Fed> FeedDocuments(const FeedOptions& options,
   CF_RETURN_IF_ERROR(documents.Open());
   CF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                       OpenChannel(options.server, options.security));
-  CF_RETURN_IF_ERROR(CreateIfAsked(channel, options));
+  CF_ASSIGN_OR_RETURN(auto create, CreateRequest(options));
   CF_RETURN_IF_ERROR(
       Feed(channel,
            {.stream = {.session = absl::StrCat("sessions/", options.session),
@@ -150,6 +149,7 @@ absl::StatusOr<Fed> FeedDocuments(const FeedOptions& options,
                            absl::Seconds(options.session_wait_seconds)},
             .retry = {.give_up_after =
                           absl::Seconds(options.reconnect_wait_seconds)},
+            .create = std::move(create),
             .until_read = options.until_read},
            documents.stream())
           .status());

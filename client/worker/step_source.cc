@@ -2,15 +2,16 @@
 
 #include <utility>
 
+#include "client/shard_reader.h"
 #include "core/base/status_macros.h"
 
 namespace cpfeed {
 
-StepSource StepsOf(std::shared_ptr<ShardReader> reader) {
+StepSource StepsOf(std::shared_ptr<ResumingReader> reader) {
   std::optional<int64_t> used;
   return [reader = std::move(reader),
           used]() mutable -> absl::StatusOr<std::optional<WorkerStep>> {
-    if (used) CF_RETURN_IF_ERROR(reader->Ack(*used));
+    if (used) reader->Ack(*used);
     while (true) {
       CF_ASSIGN_OR_RETURN(std::optional<ReceivedStep> received, reader->Next());
       if (!received) return std::nullopt;

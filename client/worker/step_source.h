@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "client/shard_reader.h"
+#include "client/resuming_reader.h"
 #include "core/shard/shard.h"
 
 namespace cpfeed {
@@ -24,8 +24,9 @@ struct WorkerStep {
 // before has been used.
 using StepSource = std::function<absl::StatusOr<std::optional<WorkerStep>>()>;
 
-// The steps of a reader, which are acknowledged when they have been used.
-StepSource StepsOf(std::shared_ptr<ShardReader> reader);
+// The steps of a reader, which are acknowledged when they have been used. Where
+// its server goes away a call waits until the reader goes on or gives up.
+StepSource StepsOf(std::shared_ptr<ResumingReader> reader);
 
 }  // namespace cpfeed
 

@@ -96,13 +96,15 @@ absl::Status CheckCursorOf(const Session::Producer& producer, int64_t step,
 
 }  // namespace
 
-Session::Session(SessionConfig config) : config_(std::move(config)) {
+SessionBooks::SessionBooks(SessionConfig config) : config_(std::move(config)) {
   for (const std::string& id : config_.producers) {
     producers_.push_back({.id = id});
   }
   consumers_.resize(config_.num_consumers());
   RefillCredits();
 }
+
+Session::Session(SessionConfig config) : ConsumerSide(std::move(config)) {}
 
 absl::Status Session::Commit(int64_t step) {
   CF_RETURN_IF_ERROR(failure_);
@@ -191,16 +193,18 @@ void Session::Fail(absl::Status status) {
   if (failure_.ok()) failure_ = std::move(status);
 }
 
-bool Session::all_finished() const {
+bool SessionBooks::all_finished() const {
   return std::all_of(producers_.begin(), producers_.end(),
                      [](const Producer& producer) {
                        return producer.finished && producer.waiting.empty();
                      });
 }
 
-bool Session::all_acked() const { return SlowestAckedStep() + 1 == next_step_; }
+bool SessionBooks::all_acked() const {
+  return SlowestAckedStep() + 1 == next_step_;
+}
 
-std::string Session::CheckInvariants() const {
+std::string SessionBooks::CheckInvariants() const {
   int64_t charged = std::accumulate(held_cost_bytes_.begin(),
                                     held_cost_bytes_.end(), int64_t{0});
   for (const Producer& producer : producers_) {

@@ -9,7 +9,7 @@
 
 namespace cpfeed {
 
-absl::StatusOr<const Session::Consumer*> Session::FindConsumer(
+absl::StatusOr<const Session::Consumer*> ConsumerSide::FindConsumer(
     int64_t connection) const {
   CF_RETURN_IF_ERROR(failure_);
   for (const Consumer& consumer : consumers_) {
@@ -20,16 +20,17 @@ absl::StatusOr<const Session::Consumer*> Session::FindConsumer(
                    "or the session went to a cursor");
 }
 
-absl::StatusOr<Session::Consumer*> Session::FindConsumer(int64_t connection) {
+absl::StatusOr<Session::Consumer*> ConsumerSide::FindConsumer(
+    int64_t connection) {
   CF_ASSIGN_OR_RETURN(
       const Consumer* consumer,
-      static_cast<const Session*>(this)->FindConsumer(connection));
+      static_cast<const ConsumerSide*>(this)->FindConsumer(connection));
   return const_cast<Consumer*>(consumer);
 }
 
-absl::StatusOr<int64_t> Session::Attach(int cp_rank, int consumer_number,
-                                        int64_t incarnation, int64_t generation,
-                                        std::optional<int64_t> first_step) {
+absl::StatusOr<int64_t> ConsumerSide::Attach(
+    int cp_rank, int consumer_number, int64_t incarnation, int64_t generation,
+    std::optional<int64_t> first_step) {
   CF_RETURN_IF_ERROR(failure_);
   if (cp_rank < 0 || cp_rank >= config_.cp_size || consumer_number < 0 ||
       consumer_number >= config_.consumers_per_cp_rank) {
@@ -76,7 +77,7 @@ absl::StatusOr<int64_t> Session::Attach(int cp_rank, int consumer_number,
   return consumer.connection;
 }
 
-absl::StatusOr<Delivery> Session::Next(int64_t connection) const {
+absl::StatusOr<Delivery> ConsumerSide::Next(int64_t connection) const {
   CF_ASSIGN_OR_RETURN(const Consumer* consumer, FindConsumer(connection));
   if (consumer->next_step == next_step_) {
     if (!all_finished()) return Delivery{};
@@ -88,7 +89,7 @@ absl::StatusOr<Delivery> Session::Next(int64_t connection) const {
   return Delivery{.kind = Delivery::Kind::kStep, .step = consumer->next_step};
 }
 
-absl::StatusOr<bool> Session::TrySend(int64_t connection, int64_t bytes) {
+absl::StatusOr<bool> ConsumerSide::TrySend(int64_t connection, int64_t bytes) {
   CF_ASSIGN_OR_RETURN(const Delivery delivery, Next(connection));
   if (delivery.kind != Delivery::Kind::kStep) return false;
   CF_ASSIGN_OR_RETURN(Consumer * consumer, FindConsumer(connection));
@@ -101,7 +102,7 @@ absl::StatusOr<bool> Session::TrySend(int64_t connection, int64_t bytes) {
   return true;
 }
 
-absl::Status Session::AddCredit(int64_t connection, int64_t bytes) {
+absl::Status ConsumerSide::AddCredit(int64_t connection, int64_t bytes) {
   CF_ASSIGN_OR_RETURN(Consumer * consumer, FindConsumer(connection));
   constexpr int64_t kMostCredit = int64_t{1} << 50;
   if (bytes < 0 || bytes > kMostCredit - consumer->credit_bytes) {
@@ -113,7 +114,7 @@ absl::Status Session::AddCredit(int64_t connection, int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Ack(int64_t connection, int64_t through_step) {
+absl::Status ConsumerSide::Ack(int64_t connection, int64_t through_step) {
   CF_ASSIGN_OR_RETURN(Consumer * consumer, FindConsumer(connection));
   if (through_step >= consumer->next_step) {
     return InvalidArgument(
@@ -126,14 +127,14 @@ absl::Status Session::Ack(int64_t connection, int64_t through_step) {
   return absl::OkStatus();
 }
 
-void Session::CloseConsumer(int64_t connection) {
+void ConsumerSide::CloseConsumer(int64_t connection) {
   if (connection == 0) return;
   for (Consumer& consumer : consumers_) {
     if (consumer.connection == connection) consumer.connection = 0;
   }
 }
 
-int64_t Session::SlowestAckedStep() const {
+int64_t SessionBooks::SlowestAckedStep() const {
   int64_t slowest = consumers_[0].acked_step;
   for (const Consumer& consumer : consumers_) {
     slowest = std::min(slowest, consumer.acked_step);
@@ -141,7 +142,7 @@ int64_t Session::SlowestAckedStep() const {
   return slowest;
 }
 
-void Session::FreeSteps() {
+void SessionBooks::FreeSteps() {
   int64_t first_needed = SlowestAckedStep() + 1;
   if (config_.retention == Retention::kRetain) {
     first_needed = std::min(first_needed, committed_step_ + 1);

@@ -44,23 +44,23 @@ absl::Status TooLarge(int64_t cost_bytes, int64_t most,
 
 }  // namespace
 
-int64_t Session::reserved_bytes() const {
+int64_t SessionBooks::reserved_bytes() const {
   int64_t payload = 0;
   for (const Producer& producer : producers_) payload += producer.credit_bytes;
   return payload * kCostPerPayloadByte;
 }
 
-void Session::Charge(Producer& producer, int64_t bytes) {
+void SessionBooks::Charge(Producer& producer, int64_t bytes) {
   producer.charged_bytes += bytes;
   charged_bytes_ += bytes;
 }
 
 // What nobody but `producer` may take.
-int64_t Session::ReserveOf(const Producer& producer) const {
+int64_t SessionBooks::ReserveOf(const Producer& producer) const {
   return producer.finished ? 0 : LargestBatch(config_);
 }
 
-int64_t Session::ClaimedBytes() const {
+int64_t SessionBooks::ClaimedBytes() const {
   int64_t claimed = KeptForTrainer(config_);
   for (const Producer& producer : producers_) {
     claimed += std::max(Footprint(producer), ReserveOf(producer));
@@ -70,7 +70,7 @@ int64_t Session::ClaimedBytes() const {
 
 // What may be given beyond reserves. One largest batch stays free, so that a
 // small batch into which auto_pad inserts much can grow.
-int64_t Session::RoomForMore() const {
+int64_t SessionBooks::RoomForMore() const {
   return std::max<int64_t>(
       config_.memory_budget_bytes - LargestBatch(config_) - ClaimedBytes(), 0);
 }
@@ -78,7 +78,7 @@ int64_t Session::RoomForMore() const {
 // Whoever has the turn is served first. All get their reserve before anybody
 // gets more; credit for a second batch keeps a stream full while the first one
 // is converted.
-void Session::RefillCredits() {
+void SessionBooks::RefillCredits() {
   struct Round {
     int64_t target;
     bool beyond_reserve;
@@ -130,26 +130,26 @@ absl::Status Session::SetLimits(const SessionConfig& limits) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Session::TakeGrant(int64_t connection) {
+absl::StatusOr<int64_t> ProducerSide::TakeGrant(int64_t connection) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   return std::exchange(producer->pending_grant_bytes, 0);
 }
 
-absl::Status Session::Refuse(int64_t connection, int64_t payload_bytes) {
+absl::Status ProducerSide::Refuse(int64_t connection, int64_t payload_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   producer->pending_grant_bytes += payload_bytes;
   return absl::OkStatus();
 }
 
 // Whether completing `batch` publishes it.
-bool Session::IsNextStep(const Producer& producer,
-                         const Producer::Batch& batch) const {
+bool ProducerSide::IsNextStep(const Producer& producer,
+                              const Producer::Batch& batch) const {
   return &producer == &producers_[turn_] && producer.waiting.empty() &&
          batch.sequence == producer.next_sequence;
 }
 
 // Whether held steps will be freed though no further one is published.
-bool Session::WillFreeSteps() const {
+bool ProducerSide::WillFreeSteps() const {
   if (config_.retention == Retention::kReplay) return !held_cost_bytes_.empty();
   return first_held_step_ <= committed_step_ ||
          next_step_ - 1 - committed_step_ >= config_.max_uncommitted_steps;
@@ -157,9 +157,9 @@ bool Session::WillFreeSteps() const {
 
 // A batch that is the next step may use all memory that is free, for it gives
 // it back; another one must leave what the producers before it claim.
-absl::StatusOr<bool> Session::MayGrow(const Producer& producer,
-                                      const Producer::Batch& batch,
-                                      int64_t more) const {
+absl::StatusOr<bool> ProducerSide::MayGrow(const Producer& producer,
+                                           const Producer::Batch& batch,
+                                           int64_t more) const {
   const int64_t cost = batch.cost_bytes + more;
   int64_t most = config_.memory_budget_bytes - KeptForTrainer(config_) +
                  ReserveOf(producer);
@@ -179,8 +179,9 @@ absl::StatusOr<bool> Session::MayGrow(const Producer& producer,
   return more <= free && more <= own + RoomForMore();
 }
 
-absl::StatusOr<bool> Session::Recharge(int64_t connection, int64_t sequence,
-                                       int64_t cost_bytes) {
+absl::StatusOr<bool> ProducerSide::Recharge(int64_t connection,
+                                            int64_t sequence,
+                                            int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
                       FindReceiving(*producer, sequence));

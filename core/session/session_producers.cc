@@ -83,7 +83,8 @@ absl::StatusOr<Admission> CheckSequence(const Session::Producer& producer,
 
 }  // namespace
 
-absl::StatusOr<Session::Producer*> Session::FindProducer(int64_t connection) {
+absl::StatusOr<Session::Producer*> ProducerSide::FindProducer(
+    int64_t connection) {
   CF_RETURN_IF_ERROR(failure_);
   for (Producer& producer : producers_) {
     if (producer.connection == connection && connection != 0) return &producer;
@@ -94,8 +95,8 @@ absl::StatusOr<Session::Producer*> Session::FindProducer(int64_t connection) {
       "the session went to a cursor");
 }
 
-absl::StatusOr<int64_t> Session::OpenProducer(absl::string_view id,
-                                              int64_t incarnation) {
+absl::StatusOr<int64_t> ProducerSide::OpenProducer(absl::string_view id,
+                                                   int64_t incarnation) {
   CF_RETURN_IF_ERROR(failure_);
   const auto producer =
       std::find_if(producers_.begin(), producers_.end(),
@@ -120,9 +121,10 @@ absl::StatusOr<int64_t> Session::OpenProducer(absl::string_view id,
   return producer->connection;
 }
 
-absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
-                                         uint64_t digest, int64_t payload_bytes,
-                                         int64_t cost_bytes) {
+absl::StatusOr<Admission> ProducerSide::Admit(int64_t connection,
+                                              int64_t sequence, uint64_t digest,
+                                              int64_t payload_bytes,
+                                              int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   CF_CHECK(cost_bytes <= payload_bytes * kCostPerPayloadByte);
   const absl::StatusOr<Admission> admission =
@@ -144,7 +146,7 @@ absl::StatusOr<Admission> Session::Admit(int64_t connection, int64_t sequence,
   return admission;
 }
 
-absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
+absl::StatusOr<Session::Producer::Batch*> ProducerSide::FindReceiving(
     Producer& producer, int64_t sequence) {
   for (Producer::Batch& batch : producer.receiving) {
     if (batch.sequence == sequence) return &batch;
@@ -153,7 +155,7 @@ absl::StatusOr<Session::Producer::Batch*> Session::FindReceiving(
 }
 
 // Drops the batches under way from a sequence on.
-void Session::DropReceiving(Producer& producer, int64_t from_sequence) {
+void ProducerSide::DropReceiving(Producer& producer, int64_t from_sequence) {
   while (!producer.receiving.empty() &&
          producer.receiving.back().sequence >= from_sequence) {
     Charge(producer, -producer.receiving.back().cost_bytes);
@@ -162,7 +164,7 @@ void Session::DropReceiving(Producer& producer, int64_t from_sequence) {
   RefillCredits();
 }
 
-absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
+absl::StatusOr<std::vector<PublishedStep>> ProducerSide::Complete(
     int64_t connection, int64_t sequence, int64_t cost_bytes) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
@@ -177,14 +179,14 @@ absl::StatusOr<std::vector<PublishedStep>> Session::Complete(
   return PublishTurns();
 }
 
-absl::Status Session::Reject(int64_t connection, int64_t sequence) {
+absl::Status ProducerSide::Reject(int64_t connection, int64_t sequence) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   CF_RETURN_IF_ERROR(FindReceiving(*producer, sequence).status());
   DropReceiving(*producer, sequence);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<PublishedStep>> Session::Finish(
+absl::StatusOr<std::vector<PublishedStep>> ProducerSide::Finish(
     int64_t connection, int64_t num_batches) {
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   if (num_batches != producer->next_sequence || !producer->receiving.empty()) {
@@ -196,7 +198,7 @@ absl::StatusOr<std::vector<PublishedStep>> Session::Finish(
   return PublishTurns();
 }
 
-void Session::CloseProducer(int64_t connection) {
+void ProducerSide::CloseProducer(int64_t connection) {
   if (connection == 0) return;
   for (Producer& producer : producers_) {
     if (producer.connection != connection) continue;
@@ -206,7 +208,7 @@ void Session::CloseProducer(int64_t connection) {
 }
 
 // Takes batches in turn: one of each producer that has not finished.
-std::vector<PublishedStep> Session::PublishTurns() {
+std::vector<PublishedStep> ProducerSide::PublishTurns() {
   std::vector<PublishedStep> published;
   const int count = static_cast<int>(producers_.size());
   for (int passed = 0; passed < count;) {
@@ -225,7 +227,7 @@ std::vector<PublishedStep> Session::PublishTurns() {
   return published;
 }
 
-void Session::Publish(int index, std::vector<PublishedStep>& published) {
+void ProducerSide::Publish(int index, std::vector<PublishedStep>& published) {
   Producer& producer = producers_[index];
   const Producer::Batch batch = producer.waiting.front();
   producer.waiting.pop_front();

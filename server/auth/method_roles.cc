@@ -29,6 +29,7 @@ constexpr Row kTable[] = {
     {"/cpfeed.v1.AdminService/Drain", kOperator},
     {"/cpfeed.v1.AdminService/Undrain", kOperator},
     {"/cpfeed.v1.AdminService/SetLogLevel", kOperator},
+    {"/cpfeed.v1.AdminService/ExportState", kOperator},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
      kAnyRole},
 };

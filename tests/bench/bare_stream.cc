@@ -3,6 +3,7 @@
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/method_handler.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/rpc_method.h>
@@ -13,6 +14,7 @@
 
 #include <cstring>
 #include <functional>
+#include <iostream>
 #include <random>
 #include <string>
 
@@ -26,6 +28,7 @@ using ::google::protobuf::BytesValue;
 
 constexpr char kRawMethod[] = "/cpfeed.bench.Bare/Raw";
 constexpr char kBytesMethod[] = "/cpfeed.bench.Bare/Bytes";
+constexpr char kPingMethod[] = "/cpfeed.bench.Bare/Ping";
 constexpr int64_t kSourceBytes = 64 << 20;
 
 // Larger than any cache, so that a sender reads memory as a server does.
@@ -62,9 +65,24 @@ class BareService final : public grpc::Service {
       message.set_value(data, size);
       return message;
     });
+    AddPing();
   }
 
  private:
+  void AddPing() {
+    using Handler =
+        grpc::internal::RpcMethodHandler<BareService, BytesValue, BytesValue>;
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        kPingMethod, grpc::internal::RpcMethod::NORMAL_RPC,
+        new Handler(
+            [](BareService*, grpc::ServerContext*, const BytesValue* request,
+               BytesValue* response) {
+              *response = *request;
+              return grpc::Status::OK;
+            },
+            this)));
+  }
+
   template <class Message>
   void AddStream(const char* method,
                  std::function<Message(const char*, int64_t)> make) {
@@ -117,6 +135,11 @@ int64_t Gather(const BytesValue& message, char* out) {
   return static_cast<int64_t>(message.value().size());
 }
 
+void CheckOk(const grpc::Status& status) {
+  if (!status.ok()) std::cerr << status.error_message() << std::endl;
+  CF_CHECK(status.ok());
+}
+
 template <class Message>
 int64_t Read(grpc::Channel& channel, const char* name, BareRequest request,
              std::vector<char>& out) {
@@ -125,6 +148,7 @@ int64_t Read(grpc::Channel& channel, const char* name, BareRequest request,
   const grpc::internal::RpcMethod method(
       name, grpc::internal::RpcMethod::SERVER_STREAMING);
   grpc::ClientContext context;
+  context.set_wait_for_ready(true);
   const std::unique_ptr<grpc::ClientReader<Message>> reader(
       grpc::internal::ClientReaderFactory<Message>::Create(&channel, method,
                                                            &context, text));
@@ -140,7 +164,7 @@ int64_t Read(grpc::Channel& channel, const char* name, BareRequest request,
     at += size;
     bytes += size;
   }
-  CF_CHECK(reader->Finish().ok());
+  CheckOk(reader->Finish());
   return bytes;
 }
 
@@ -148,7 +172,7 @@ int64_t Read(grpc::Channel& channel, const char* name, BareRequest request,
 
 BareServer::BareServer() : service_(std::make_unique<BareService>()) {
   grpc::ServerBuilder builder;
-  ApplyServerArguments(builder);
+  ApplyServerArguments(builder, kLookaheadBytes);
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port_);
   builder.RegisterService(service_.get());
@@ -165,6 +189,19 @@ int64_t ReadBareStream(const std::shared_ptr<grpc::Channel>& channel,
     return Read<grpc::ByteBuffer>(*channel, kRawMethod, request, out);
   }
   return Read<BytesValue>(*channel, kBytesMethod, request, out);
+}
+
+void PingBare(const std::shared_ptr<grpc::Channel>& channel) {
+  const grpc::internal::RpcMethod method(kPingMethod,
+                                         grpc::internal::RpcMethod::NORMAL_RPC);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  BytesValue request;
+  BytesValue response;
+  request.set_value("ping");
+  CheckOk(grpc::internal::BlockingUnaryCall<BytesValue, BytesValue>(
+      channel.get(), method, &context, request, &response));
+  CF_CHECK(response.value() == request.value());
 }
 
 }  // namespace cpfeed::bench

@@ -1,5 +1,5 @@
-// What gRPC alone makes of the same bytes: chunks of a buffer in a server
-// stream, as raw messages and as a protobuf `bytes` field.
+// What gRPC alone makes of the same: chunks of a buffer in a server stream, as
+// raw messages and as a protobuf `bytes` field, and a unary call.
 
 #ifndef CPFEED_TESTS_BENCH_BARE_STREAM_H_
 #define CPFEED_TESTS_BENCH_BARE_STREAM_H_
@@ -18,8 +18,7 @@ enum class BareKind {
   kBytes,  // google.protobuf.BytesValue: assigned, parsed, copied out.
 };
 
-// Serves streams of both kinds on a free port, with the settings of our own
-// server.
+// Serves them on a free port, with the settings of our own server.
 class BareServer {
  public:
   BareServer();
@@ -43,6 +42,9 @@ struct BareRequest {
 int64_t ReadBareStream(const std::shared_ptr<grpc::Channel>& channel,
                        BareKind kind, BareRequest request,
                        std::vector<char>& out);
+
+// A unary call with a few bytes there and back.
+void PingBare(const std::shared_ptr<grpc::Channel>& channel);
 
 }  // namespace cpfeed::bench
 

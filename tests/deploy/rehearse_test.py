@@ -3,6 +3,7 @@ and certificates, roles and flags of the hardened overlay work."""
 
 import pathlib
 import shutil
+import signal
 import sysconfig
 import tempfile
 import unittest
@@ -53,11 +54,12 @@ class RehearseTest(unittest.TestCase):
         rehearsal.start()
         return rehearsal
 
-    def test_rolling_restart_loses_nothing(self):
-        rehearsal = self.rehearsal("ha", 2, "email")
+    def run_through(self, number):
+        """A rolling restart by a signal, early in the job."""
+        rehearsal = self.rehearsal("ha", 2, "logging")
         rehearsal.wait_for_steps(2)
         before = [len(leader.output) for leader in rehearsal.leaders()]
-        rehearsal.restart()
+        rehearsal.restart(number)
         groups = rehearsal.finish()
         self.assertEqual(len(groups), 2)
         for begin, steps in zip(before, groups):
@@ -65,7 +67,15 @@ class RehearseTest(unittest.TestCase):
             self.assertEqual(steps, list(range(len(steps))))
         # Both read the same documents.
         self.assertEqual(groups[0], groups[1])
+        # Loaders and workers went on by themselves.
         self.assertEqual([job.restarts for job in rehearsal.jobs], [0] * 6)
+        return rehearsal
+
+    def test_killed_servers_lose_nothing(self):
+        self.run_through(signal.SIGKILL)
+
+    def test_rolling_restart_loses_nothing(self):
+        rehearsal = self.run_through(signal.SIGTERM)
         self.assertEqual(rehearsal.said[:2],
                          ["cpfeed-0 is ready", "cpfeed-1 is ready"])
         self.assertRegex(" ".join(rehearsal.said[2:]),

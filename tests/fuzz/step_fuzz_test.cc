@@ -40,6 +40,7 @@ void Gather(v1::StepHeader header, const Buffer& payload, bool decodes) {
                         gather->Append(payload).ok() && gather->complete();
   CF_CHECK(gathered || !decodes);
   if (!gathered) return;
+  CF_CHECK(!gather->Append(Buffer::CopyOf("x", 1)).ok());  // More than it has.
   CF_CHECK(gather->payload().Slice(1, payload.size()).Checksum() ==
            payload.Checksum());
 }
@@ -61,6 +62,7 @@ void Run(testing::FuzzInput input) {
   Gather(header, payload, step.ok());
   if (!step.ok()) return;
   for (const Shard& shard : step->chunks) Use(shard);
+  CheckStepHeader(header).IgnoreError();
   const EncodedStep again = EncodeStep(*step, header.cp_rank());
   CF_CHECK(DecodeStep(again.header, cp_size, again.payload).ok());
   const EncodedStep index = SelectTensors(again, {"index"});

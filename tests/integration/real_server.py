@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -16,6 +17,15 @@ CODES = ["OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded",
          "NotFound", "AlreadyExists", "PermissionDenied", "ResourceExhausted",
          "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
          "Internal", "Unavailable", "DataLoss", "Unauthenticated"]
+
+
+def until(look, seconds=30):
+    """Looks again until the result is true, and returns it."""
+    deadline = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < deadline, f"still {seen!r}"
+        time.sleep(0.01)
+    return seen
 
 
 class RealServer:

@@ -286,6 +286,10 @@ TEST_F(ResumeTest, LoaderFollowsATrainerThatGoesBackAndARankIsTold) {
   loader.join();
   ASSERT_THAT(fed, IsOk());
   EXPECT_EQ(fed->num_batches, 8);
+  // In band: the loader's stream is the one that it was.
+  EXPECT_EQ(fed->resumed, 0);
+  EXPECT_EQ(fed->rewound, 1);
+  EXPECT_EQ(counter.gone_to, 2);
 }
 
 }  // namespace

@@ -9,11 +9,10 @@ import ssl
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 
 from tests.integration.certificates import Authority
-from tests.integration.real_server import GRPCURL, SERVER, RealServer
+from tests.integration.real_server import GRPCURL, SERVER, RealServer, until
 
 CLI = "client/cli/cpfeed"
 TOKENS = {name: f"{name}-token-of-the-test" for name in
@@ -44,6 +43,7 @@ ROLES = {
     # Behind Drain, whose effect it ends.
     "cpfeed.v1.AdminService/Undrain": {"operator"},
     "cpfeed.v1.AdminService/SetLogLevel": {"operator"},
+    "cpfeed.v1.AdminService/ExportState": {"operator"},
     "grpc.health.v1.Health/Check": "open",
     "grpc.health.v1.Health/Watch": "open",
     "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": "all",
@@ -238,8 +238,8 @@ class SecurityTest(unittest.TestCase):
         first.kill()
         first.communicate()
         # The next one is let in: it gets as far as its error.
-        self.until("InvalidArgument", lambda: self.call(
-            method, {}, token=TOKENS["worker"])[0])
+        until(lambda: self.call(method, {}, token=TOKENS["worker"])[0]
+              == "InvalidArgument")
         self.call(SESSIONS + "DeleteSession",
                   {"name": "sessions/train-q", "force": True},
                   token=TOKENS["controller"])
@@ -334,18 +334,19 @@ class SecurityTest(unittest.TestCase):
         self.assertEqual(self.call(list_all, {}, token="newer token")[0],
                          "Unauthenticated")
         self.replace_auth(changed)
-        self.until("OK", lambda: self.call(list_all, {},
-                                           token="newer token")[0])
+        until(lambda: self.call(list_all, {}, token="newer token")[0] == "OK")
         # A broken file changes nothing but the log.
         self.replace_auth({"principals": [{"name": "x", "rolls": []}]})
-        self.until(True, lambda: any("auth_file_refused" in line
-                                     for line in self.server.log) or
-                   self.call(list_all, {}, token="newer token") and False)
+        def refused():
+            self.call(list_all, {}, token="newer token")  # Looks at the file.
+            return any("auth_file_refused" in line for line in self.server.log)
+
+        until(refused)
         self.assertEqual(self.call(list_all, {}, token="newer token")[0],
                          "OK")
         before = self.served_certificate()
         self.authority.issue("server", "IP:127.0.0.1")
-        self.until(True, lambda: self.served_certificate() != before)
+        until(lambda: self.served_certificate() != before)
         self.assertEqual(self.call(list_all, {}, token="newer token")[0],
                          "OK")
 
@@ -362,12 +363,6 @@ class SecurityTest(unittest.TestCase):
         with socket.create_connection((host, int(port)), 10) as plain:
             with context.wrap_socket(plain, server_hostname=host) as secure:
                 return secure.getpeercert(binary_form=True)
-
-    def until(self, wanted, look):
-        deadline = time.monotonic() + 30
-        while (seen := look()) != wanted:
-            self.assertLess(time.monotonic(), deadline, seen)
-            time.sleep(0.05)
 
     def test_a_log_has_no_token(self):
         self.call(SESSIONS + "ListSessions", {}, token="of nobody at all")

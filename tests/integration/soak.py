@@ -133,7 +133,13 @@ def summary(steps, samples, gauges):
 def main():
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000)
-    result = soak(parser.parse_args().steps)
+    parser.add_argument("--idle", type=int, default=0,
+                        help="first, a stream that is quiet for so many seconds")
+    options = parser.parse_args()
+    if options.idle > 0:
+        from tests.integration.idle_test import stay_quiet
+        stay_quiet(options.idle)
+    result = soak(options.steps)
     print(json.dumps(result))
     bad = (result["rss_growth_bytes"] > MOST_GROWTH_BYTES
            or result["threads"][-1] - result["threads"][0] > MOST_SPARE_THREADS

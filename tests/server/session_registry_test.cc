@@ -213,5 +213,24 @@ TEST_F(SessionRegistryTest, LeaseMustBeOneThatCanBeKept) {
   EXPECT_THAT(host, HasReason(kBadOption));
 }
 
+TEST_F(SessionRegistryTest, DeletedSessionIsToldFromOneThatNeverWas) {
+  v1::DeleteSessionRequest request;
+  request.set_name(kName);
+  EXPECT_THAT(registry_.Find(kName, Caller()).status(),
+              HasReason(kSessionNotFound));
+  Create();
+  EXPECT_THAT(registry_.Delete(request, Caller()), IsOk());
+  EXPECT_THAT(
+      registry_.Find(kName, Caller()).status(),
+      AllOf(StatusIs(absl::StatusCode::kNotFound, HasSubstr("was deleted")),
+            HasReason(kSessionDeleted)));
+  // Made again, and gone because its lease ran out.
+  Create();
+  now_ += absl::Seconds(31);
+  EXPECT_THAT(registry_.Sweep(), ElementsAre(kName));
+  EXPECT_THAT(registry_.Find(kName, Caller()).status(),
+              HasReason(kSessionNotFound));
+}
+
 }  // namespace
 }  // namespace cpfeed

@@ -45,6 +45,14 @@ def open_channel(server: str, credentials: Credentials = None) -> grpc.Channel:
     return grpc.secure_channel(server, known, options=_OPTIONS)
 
 
+class _Refused(Exception):
+    """The server has not looked at the call."""
+
+    def __init__(self, error: grpc.RpcError):
+        super().__init__()
+        self.error = error
+
+
 def call(channel: grpc.Channel, method: str, request: Any, response: Any,
          timeout: float = CALL_TIMEOUT) -> Any:
     """Calls a unary method by its path; `response` is the class of the answer.
@@ -57,9 +65,25 @@ def call(channel: grpc.Channel, method: str, request: Any, response: Any,
         method,
         request_serializer=type(request).SerializeToString,
         response_deserializer=response.FromString)
+    deadline = time.monotonic() + timeout
+
+    def attempt() -> Any:
+        try:
+            return unary(request, timeout=max(deadline - time.monotonic(), 0),
+                         wait_for_ready=True, metadata=trace.metadata())
+        except grpc.RpcError as error:
+            # gRPC refuses calls that come while all of the server's threads are
+            # busy, as when hundreds of ranks start at once; the server's own
+            # refusals have a reason.
+            if (error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+                    and not error_from_rpc(error).reason):
+                raise _Refused(error) from None
+            raise
+
     try:
-        return unary(request, timeout=timeout, wait_for_ready=True,
-                     metadata=trace.metadata())
+        return retry(attempt, (_Refused,), timeout)
+    except _Refused as refused:
+        raise error_from_rpc(refused.error) from None
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
             raise Unavailable(
@@ -74,7 +98,7 @@ def backoff(pause: float) -> float:
     return pause * random.uniform(0.5, 1.0)
 
 
-def retry(attempt: Callable[[], Any], kinds: tuple[type[CpfeedError], ...],
+def retry(attempt: Callable[[], Any], kinds: tuple[type[Exception], ...],
           wait: float) -> Any:
     """attempt(), again while it raises one of `kinds`, for `wait` seconds."""
     deadline = time.monotonic() + wait

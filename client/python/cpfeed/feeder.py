@@ -213,6 +213,16 @@ class Feeder:
                      (Unavailable,), self._reconnect_wait)
 
     def _feed(self, stream: ProducerStream) -> None:
+        while True:
+            try:
+                self._put_all(stream)
+                return
+            except Rewound:
+                if not stream.follow():
+                    raise
+                self.progress.rewinds += 1
+
+    def _put_all(self, stream: ProducerStream) -> None:
         self._go_to(stream)
         while (item := self._source.next()) is not None:
             self.progress.epoch, batch, state = item

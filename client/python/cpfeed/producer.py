@@ -10,7 +10,7 @@ import grpc
 
 from cpfeed import api, frames, trace
 from cpfeed.batches import EncodedBatch
-from cpfeed.errors import (BatchError, CpfeedError, Unavailable,
+from cpfeed.errors import (BatchError, CpfeedError, Rewound, Unavailable,
                            error_from_rpc, rejection_from_receipt)
 from cpfeed.sessions import session_name
 from cpfeed.streams import Outbox, identity
@@ -70,6 +70,8 @@ class ProducerStream:
         self._num_steps: int | None = None
         self._ended = False
         self._error: CpfeedError | None = None
+        # A rewind that is not followed yet, and the state that came with it.
+        self._rewind: tuple[Any, bytes | None] | None = None
         self.wait_seconds = 0.0
         request = api.PutBatchesRequest()
         request.open.session = session_name(session)
@@ -77,6 +79,7 @@ class ProducerStream:
         request.open.incarnation = incarnation or time.time_ns()
         request.open.min_protocol_version = 1
         request.open.max_protocol_version = 1
+        request.open.follows_rewind = True
         self._outbox.put(request.SerializeToString())
         self._call = channel.stream_stream(
             _METHOD, request_serializer=identity,
@@ -112,7 +115,7 @@ class ProducerStream:
         try:
             for message in self._call:
                 self._on_response(
-                    frames.decode(message, api.PutBatchesResponse)[0])
+                    *frames.decode(message, api.PutBatchesResponse))
         except grpc.RpcError as failure:
             error = error_from_rpc(failure)
         except CpfeedError as failure:
@@ -123,7 +126,7 @@ class ProducerStream:
             self._error = self._error or error
         self._outbox.close()
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Any, payload: Any) -> None:
         kind = response.WhichOneof("message")
         if kind == "receipt":
             self._on_batch_receipt(response.receipt)
@@ -133,7 +136,37 @@ class ProducerStream:
                 self._credit += response.credit.bytes
             elif kind == "end":
                 self._num_steps = response.end.num_steps
+            elif kind == "rewind":
+                self._on_rewind(response.rewind, payload)
             self._outbox.changed.notify_all()
+
+    def _on_rewind(self, rewind: Any, state: Any) -> None:
+        self._rewind = rewind, (bytes(state) if rewind.has_producer_state else
+                                None)
+        self._credit = rewind.credit_bytes
+        self._sent.clear()
+        self._error = self._error or Rewound(
+            f"the session went back to batch {rewind.next_sequence}",
+            code="ABORTED", reason="REWOUND")
+
+    def follow(self) -> bool:
+        """After Rewound: goes on with this stream.
+
+        next_sequence, producer_state and generation are those of the session
+        as it is now; what has no receipt is forgotten. False if the stream has
+        ended and must be opened again.
+        """
+        request = api.PutBatchesRequest()
+        with self._outbox.changed:
+            if (self._rewind is None or self._ended
+                    or not isinstance(self._error, Rewound)):
+                return False
+            rewind, self.producer_state = self._rewind
+            self.next_sequence = rewind.next_sequence
+            self.generation = rewind.generation
+            self._rewind = self._error = None
+            request.follow.generation = rewind.generation
+        return self._outbox.put(request.SerializeToString())
 
     def _on_batch_receipt(self, receipt: Any) -> None:
         rejected = receipt.outcome == _OUTCOMES.Value("OUTCOME_REJECTED")
@@ -163,6 +196,7 @@ class ProducerStream:
         Raises:
           BatchError: it is too large to be sent.
           BatchRejected: an earlier batch was refused.
+          Rewound: the trainer went to another step; see follow().
           CpfeedError: the stream has ended.
         """
         header = batch.header

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/plan/balanced/mul_div.h"
 #include "core/plan/balanced/row_exchange.h"
 
 namespace cpfeed {
@@ -14,10 +15,13 @@ constexpr size_t kPartners = 8;
 constexpr size_t kSlices = 32;
 // Bounds the time, on every machine alike: a look at an exchange is 1, its
 // costs are kWeighing more. Where a rank is far above the goal, more is worth
-// it.
+// it, and so is more traffic.
 constexpr int64_t kMostWork = 60000;
-constexpr int64_t kMostWorkWhileFar = 300000;
+constexpr int64_t kMostWorkWhileFar = 200000;
 constexpr int64_t kWeighing = 3;
+constexpr int64_t kTrafficWeight = 10;  // A tenth of the mean cost.
+constexpr int64_t kTrafficWeightWhileFar = 40;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 // Rows of a slice at one of its ends.
 struct EndPiece {
@@ -59,8 +63,8 @@ class SliceExchange {
     while (work_ < kMostWorkWhileFar) {
       const size_t dearest = Dearest();
       if (dearest == ranks_.size() || loads_[dearest] <= goal_.most) return;
-      const bool far = loads_[dearest] > goal_.most + goal_.mean / 80;
-      if (work_ >= kMostWork && !far) return;
+      far_ = loads_[dearest] > goal_.most + goal_.mean / 80;
+      if (work_ >= kMostWork && !far_) return;
       if (!FindBest(dearest)) {
         stuck_[dearest] = 1;
         continue;
@@ -90,10 +94,10 @@ class SliceExchange {
     return dearest;
   }
 
-  std::vector<size_t> Cheapest() {
+  std::vector<size_t> Cheapest(size_t most) const {
     std::vector<size_t> order(ranks_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    const size_t count = std::min(kPartners, order.size());
+    const size_t count = std::min(most, order.size());
     std::partial_sort(order.begin(), order.begin() + count, order.end(),
                       [this](size_t a, size_t b) {
                         return loads_[a] != loads_[b] ? loads_[a] < loads_[b]
@@ -103,31 +107,49 @@ class SliceExchange {
     return order;
   }
 
+  // What traffic counts for begins that add up to `longest_`.
+  int64_t TrafficCost() const {
+    return goal_.mean / (far_ ? kTrafficWeightWhileFar : kTrafficWeight);
+  }
+
   // Costs of both ranks after an exchange and the traffic that it may add, in
   // one number; lower is better.
   int64_t Score(int64_t dear, int64_t cheap, int64_t begins) const {
     return std::max({dear, cheap, goal_.most}) +
-           goal_.mean / 10 * begins / longest_;
+           TrafficCost() * begins / longest_;
+  }
+
+  void SetBest(const Exchange& exchange, int64_t load, int64_t score) {
+    best_ = exchange;
+    best_load_ = load;
+    best_score_ = score;
+    // Score(0, 0, begins) < score, solved for begins: a look divides nothing.
+    most_begins_ = score == kNever || TrafficCost() == 0
+                       ? kNever
+                       : MulDiv(score - goal_.most, longest_, TrafficCost());
   }
 
   bool FindBest(size_t dearest) {
-    best_.rows = 0;
-    best_load_ = std::numeric_limits<int64_t>::max();
-    best_score_ = std::numeric_limits<int64_t>::max();
     longest_ = 1;
     for (const Slice& slice : ranks_[dearest]) {
       longest_ = std::max<int64_t>(longest_, slice.end);
     }
-    for (const size_t partner : Cheapest()) {
+    SetBest({}, kNever, kNever);
+    TryPartners(dearest, kPartners);
+    if (best_.rows == 0 && far_) TryPartners(dearest, ranks_.size());
+    return best_.rows > 0;
+  }
+
+  void TryPartners(size_t dearest, size_t most) {
+    for (const size_t partner : Cheapest(most)) {
       if (partner == dearest || loads_[partner] >= goal_.mean) continue;
       const size_t dear_count = std::min(kSlices, ranks_[dearest].size());
       const size_t cheap_count = std::min(kSlices, ranks_[partner].size());
       for (size_t i = 0; i < dear_count; ++i) {
         for (size_t j = 0; j < cheap_count; ++j) Try(dearest, partner, i, j);
       }
-      if (best_load_ <= goal_.most) break;
+      if (best_load_ <= goal_.most) return;
     }
-    return best_.rows > 0;
   }
 
   // A row costs about its position, so this many rows should be exchanged to
@@ -138,21 +160,23 @@ class SliceExchange {
     if (dear.end <= cheap.begin) return;
     const int64_t most =
         std::min(dear.end - dear.begin, cheap.end - cheap.begin);
-    const int64_t wanted = (loads_[dearest] - loads_[partner]) / 2;
+    const int64_t difference = loads_[dearest] - loads_[partner];
     for (const bool dear_top : {true, false}) {
       for (const bool cheap_top : {false, true}) {
         const int64_t gain = (dear_top ? dear.end : dear.begin) -
                              (cheap_top ? cheap.end : cheap.begin);
         if (gain <= 0) continue;
-        const int64_t tiles = wanted / gain / kTileSize;
-        for (const int64_t rows :
-             {tiles * kTileSize, (tiles + 1) * kTileSize}) {
+        const int64_t tiles = difference / (2 * kTileSize * gain);
+        for (const int64_t whole : {tiles, tiles + 1}) {
+          const int64_t rows = std::min(whole * kTileSize, most);
           if (rows == 0) continue;
+          // The partner would become the dearer one.
+          if (rows * gain > difference + difference / 4) break;
           TryEnds(dearest, {.partner = partner,
                             .dear = {.index = i, .at_top = dear_top},
                             .cheap = {.index = j, .at_top = cheap_top},
-                            .rows = std::min(rows, most)});
-          if (rows >= most) break;
+                            .rows = rows});
+          if (rows == most) break;
         }
       }
     }
@@ -166,7 +190,7 @@ class SliceExchange {
     const Slice given = exchange.dear.Of(dear, rows);
     const Slice got = exchange.cheap.Of(cheap, rows);
     const int64_t begins = int64_t{given.begin} + got.begin;
-    if (Score(0, 0, begins) >= best_score_) return;
+    if (begins > most_begins_) return;
     work_ += kWeighing;
     const int64_t dear_load = loads_[dearest] - CostOf(dear) +
                               CostOf(exchange.dear.Rest(dear, rows)) +
@@ -183,9 +207,7 @@ class SliceExchange {
     }
     const int64_t score = Score(dear_load, cheap_load, begins);
     if (score >= best_score_) return;
-    best_score_ = score;
-    best_load_ = std::max(dear_load, cheap_load);
-    best_ = exchange;
+    SetBest(exchange, std::max(dear_load, cheap_load), score);
   }
 
   void Apply(size_t dearest) {
@@ -212,10 +234,12 @@ class SliceExchange {
   std::vector<std::vector<Slice>>& ranks_;
   std::vector<int64_t> loads_;
   std::vector<char> stuck_;
+  bool far_ = false;  // The dearest rank is far above the goal.
   int64_t longest_ = 1;
   Exchange best_;
   int64_t best_score_ = 0;
-  int64_t best_load_ = 0;  // Of the dearer rank afterwards.
+  int64_t best_load_ = 0;    // Of the dearer rank afterwards.
+  int64_t most_begins_ = 0;  // Of exchanges that could be better.
   int64_t work_ = 0;
 };
 

@@ -1,5 +1,6 @@
 """Wrong use gives errors of a type and with a reason."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -39,6 +40,30 @@ class ErrorsTest(ServerTest):
         error = errors.error_from_status(
             api.Status(code=grpc.StatusCode.INTERNAL.value[0]))
         self.assertIs(type(error), cpfeed.ServerError)
+
+    def test_call_that_no_thread_was_free_for_is_made_again(self):
+        calls = []
+
+        def get(request, context):
+            calls.append(request)
+            if len(calls) < 3:
+                # What gRPC says for a server that is full.
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED,
+                              "Server Threadpool Exhausted")
+            return api.GetSessionResponse(session={"name": "sessions/a"})
+
+        busy = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+        self.addCleanup(busy.stop, None)
+        busy.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
+            "cpfeed.v1.SessionService",
+            {"GetSession": grpc.unary_unary_rpc_method_handler(
+                get, api.GetSessionRequest.FromString,
+                api.GetSessionResponse.SerializeToString)}),))
+        port = busy.add_insecure_port("127.0.0.1:0")
+        busy.start()
+        with cpfeed.Client(f"127.0.0.1:{port}") as client:
+            self.assertEqual(client.get_session("a").name, "sessions/a")
+        self.assertEqual(len(calls), 3)
 
     def test_rejected_batch_names_itself(self):
         self.create(2)

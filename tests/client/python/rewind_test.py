@@ -111,12 +111,10 @@ class RewindTest(CursorTest):
         feeder = self.feeder(Unsteady()).start()
         _, cursor = self.read(1)
         self.read(BATCHES - 1)
+        feeder.join(30)
         self.client.seek("train", cursor)
-        if feeder.progress.num_steps >= 0:  # It was done; a new one replays.
-            feeder.join(30)
-            feeder = self.feeder(Unsteady()).start()
         with self.assertRaises(cpfeed.SequenceConflict):
-            feeder.join(30)
+            self.feeder(Unsteady()).run()
 
     def test_broken_connection_loses_nothing(self):
         proxy = Proxy(self.server.address)

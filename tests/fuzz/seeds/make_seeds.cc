@@ -3,10 +3,12 @@
 // Each is named after what it holds. Inputs that fuzzing found are put beside
 // them by hand.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <random>
@@ -18,6 +20,7 @@
 #include "core/plan/layout_spec.h"
 #include "core/shard/prepare_batch.h"
 #include "core/shard/shard_executor.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/tensor.h"
 #include "core/wire/batch_codec.h"
 #include "core/wire/frame.h"
@@ -26,6 +29,7 @@
 #include "cpfeed/v1/ingest.pb.h"
 #include "cpfeed/v1/session.pb.h"
 #include "cpfeed/v1/shard.pb.h"
+#include "cpfeed/v1/tensor.pb.h"
 #include "tests/testing/packed_batches.h"
 #include "tests/testing/random_batches.h"
 
@@ -98,7 +102,18 @@ Seeds FrameSeeds() {
       {"chunk_in_one_piece", "\xff" + frame},
       {"chunk_in_many_pieces", std::string(1, '\0') + frame},
       {"empty", ""},
+      {"fixed_fields", std::string("\x02\x09"
+                                   "12345678"
+                                   "\x0d"
+                                   "1234",
+                                   15)},
+      {"fixed_field_cut",
+       "\x02\x09"
+       "123"},
       {"group", "\x10\x0b\x0c"},
+      {"tag_zero", std::string("\x02\x00\x01", 3)},
+      {"varint_cut", "\x02\x08\x80"},
+      {"varint_too_long", "\x02\x08" + std::string(11, '\x80')},
       {"long_length", std::string("\x10\x7a\x81\x80\x80\x80\x80\x00"
                                   "a",
                                   9)},
@@ -130,6 +145,81 @@ std::string RectangularSeed() {
          Counted(header.SerializeAsString()) + StringOf(payload);
 }
 
+// A batch whose header was changed after it was encoded.
+std::string BrokenBatch(const std::function<void(v1::BatchHeader&)>& change) {
+  EncodedBatch encoded = EncodeBatch(PackedRows(), "state");
+  change(encoded.header);
+  return std::string("\x01\x01\x01\x00\x10", 5) +
+         Counted(encoded.header.SerializeAsString()) +
+         StringOf(encoded.payload);
+}
+
+// One for each thing that a header may have wrong.
+Seeds BrokenBatches() {
+  const auto tensor = [](v1::BatchHeader& header, int i) -> v1::TensorSpec& {
+    return *header.mutable_tensors(i);
+  };
+  const auto lengths_of = [](std::vector<int64_t> counts) {
+    EncodedBatch encoded;
+    TensorSpecs& specs = *encoded.header.mutable_tensors();
+    const auto rows = static_cast<int64_t>(counts.size());
+    EncodeTensor("sequences_per_row",
+                 Tensor::FromVector<int64_t>({rows}, counts), 0, specs,
+                 encoded.payload);
+    EncodeTensor("seq_lens", Tensor::FromVector<int64_t>({2}, {4, 4}), 0, specs,
+                 encoded.payload);
+    const PackedBatch batch = CountingBatch(2, 4);
+    EncodeTensor("input_ids", batch.input_ids, 0, specs, encoded.payload);
+    EncodeTensor("labels", batch.labels, 0, specs, encoded.payload);
+    return std::string("\x01\x01\x01\x00\x10", 5) +
+           Counted(encoded.header.SerializeAsString()) +
+           StringOf(encoded.payload);
+  };
+  return {
+      {"batch_id_too_long", BrokenBatch([](v1::BatchHeader& header) {
+         header.set_batch_id(std::string(257, 'a'));
+       })},
+      {"sequence_negative",
+       BrokenBatch([](v1::BatchHeader& header) { header.set_sequence(-1); })},
+      {"state_too_long", BrokenBatch([](v1::BatchHeader& header) {
+         header.set_producer_state_bytes(70'000);
+       })},
+      {"state_longer_than_payload", BrokenBatch([](v1::BatchHeader& header) {
+         header.clear_tensors();
+         header.set_producer_state_bytes(60'000);
+       })},
+      {"name_empty", BrokenBatch([&](v1::BatchHeader& header) {
+         tensor(header, 0).clear_name();
+       })},
+      {"no_input_ids", BrokenBatch([](v1::BatchHeader& header) {
+         for (v1::TensorSpec& spec : *header.mutable_tensors()) {
+           if (spec.name() == "input_ids") spec.set_name("other");
+         }
+       })},
+      {"too_many_dimensions", BrokenBatch([&](v1::BatchHeader& header) {
+         for (int i = 0; i < 9; ++i) tensor(header, 0).add_shape(1);
+       })},
+      {"axis_out_of_range", BrokenBatch([&](v1::BatchHeader& header) {
+         tensor(header, 0).set_token_axis(9);
+       })},
+      {"too_many_tensors", BrokenBatch([&](v1::BatchHeader& header) {
+         const v1::TensorSpec one = tensor(header, 0);
+         for (int i = 0; i < 65; ++i) *header.add_tensors() = one;
+       })},
+      {"sum_overflows", BrokenBatch([&](v1::BatchHeader& header) {
+         for (int i = 0; i < 2; ++i) {
+           tensor(header, i).clear_shape();
+           tensor(header, i).add_shape(int64_t{1} << 59);
+         }
+       })},
+      {"larger_than_payload", BrokenBatch([&](v1::BatchHeader& header) {
+         tensor(header, 0).set_shape(0, tensor(header, 0).shape(0) + 1);
+       })},
+      {"sequences_negative", lengths_of({3, -1})},
+      {"sequences_do_not_sum", lengths_of({1, 2})},
+  };
+}
+
 Seeds BatchSeeds() {
   PackedBatch auto_filled = PackedRows();
   auto_filled.seq_lens_padded.reset();
@@ -148,6 +238,52 @@ Seeds BatchSeeds() {
       {"striped",
        BatchSeed(std::string("\x04\x03\x00\x04\x08", 5), CountingBatch(1, 8))},
   };
+}
+
+v1::Tensor Numbers(DType dtype, const std::vector<int64_t>& integers,
+                   const std::vector<double>& floats) {
+  v1::Tensor tensor;
+  tensor.mutable_spec()->set_name("numbers");
+  tensor.mutable_spec()->set_dtype(static_cast<v1::DType>(dtype));
+  tensor.mutable_spec()->add_shape(
+      static_cast<int64_t>(std::max(integers.size(), floats.size())));
+  tensor.mutable_integers()->Add(integers.begin(), integers.end());
+  tensor.mutable_floats()->Add(floats.begin(), floats.end());
+  return tensor;
+}
+
+// Of each dtype, and some that are wrong.
+v1::PutBatchRequest NumbersOfAllKinds() {
+  v1::PutBatchRequest request;
+  for (const DType dtype : {DType::kBool, DType::kUint8, DType::kInt8,
+                            DType::kInt16, DType::kInt32, DType::kInt64}) {
+    *request.add_tensors() = Numbers(dtype, {0, 1}, {});
+    *request.add_tensors() = Numbers(dtype, {-1, 1 << 20}, {});
+  }
+  for (const DType dtype :
+       {DType::kFloat16, DType::kFloat32, DType::kFloat64}) {
+    *request.add_tensors() = Numbers(dtype, {}, {0.5, -2});
+    *request.add_tensors() = Numbers(dtype, {}, {1e300});
+  }
+  *request.add_tensors() = Numbers(DType::kInt32, {1}, {2});
+  v1::Tensor& both = *request.add_tensors();
+  both = Numbers(DType::kInt32, {1}, {});
+  both.set_payload("1234");
+  v1::Tensor& damaged = *request.add_tensors();
+  damaged = Numbers(DType::kInt32, {1}, {});
+  damaged.mutable_spec()->set_checksum(1);
+  v1::Tensor& enormous = *request.add_tensors();
+  enormous = Numbers(DType::kInt64, {}, {});
+  for (int i = 0; i < 3; ++i) {
+    enormous.mutable_spec()->add_shape(int64_t{1} << 40);
+  }
+  v1::Tensor& negative = *request.add_tensors();
+  negative = Numbers(DType::kInt64, {}, {});
+  negative.mutable_spec()->set_shape(0, -1);
+  v1::Tensor& cut = *request.add_tensors();
+  cut = Numbers(DType::kInt64, {1, 2}, {});
+  cut.mutable_integers()->RemoveLast();
+  return request;
 }
 
 Seeds SmallBatchSeeds() {
@@ -173,6 +309,7 @@ Seeds SmallBatchSeeds() {
       {"seq_lens", Tensor::FromVector<int32_t>({2, 1}, {4, 4})}, true);
   tensors.set_producer_state("state");
   return {
+      {"numbers_of_all_kinds", NumbersOfAllKinds().SerializeAsString()},
       {"rows", rows.SerializeAsString()},
       {"rows_with_lengths", rows_with_lengths.SerializeAsString()},
       {"tensors", tensors.SerializeAsString()},
@@ -191,6 +328,66 @@ std::string StepSeed(const std::string& options, const PackedBatch& batch,
   const EncodedStep step = EncodeStep((*steps)[1], 1);
   return options + Counted(step.header.SerializeAsString()) +
          StringOf(step.payload);
+}
+
+// A step whose header was changed after it was encoded.
+std::string BrokenStep(const std::function<void(v1::StepHeader&)>& change) {
+  const auto prepared =
+      PrepareBatch(PackedRows(), {}, {.layout = Layout::kContiguous}, 2);
+  CF_CHECK(prepared.ok());
+  const auto steps =
+      MakeCpuShardExecutor()->Execute(prepared->thd, prepared->plans);
+  CF_CHECK(steps.ok());
+  EncodedStep step = EncodeStep((*steps)[1], 1);
+  change(step.header);
+  return std::string("\x01\x01\x10", 3) +
+         Counted(step.header.SerializeAsString()) + StringOf(step.payload);
+}
+
+v1::TensorSpec& SpecOf(v1::StepHeader& header, const std::string& name) {
+  for (v1::TensorSpec& spec : *header.mutable_chunks(0)->mutable_tensors()) {
+    if (spec.name() == name) return spec;
+  }
+  return *header.mutable_chunks(0)->mutable_tensors(0);
+}
+
+Seeds BrokenSteps() {
+  return {
+      {"rank_out_of_range",
+       BrokenStep([](v1::StepHeader& header) { header.set_cp_rank(7); })},
+      {"no_segments", BrokenStep([](v1::StepHeader& header) {
+         SpecOf(header, "segments").set_name("others");
+       })},
+      {"lengths_are_no_list", BrokenStep([](v1::StepHeader& header) {
+         SpecOf(header, "cu_seqlens").add_shape(1);
+       })},
+      {"lengths_exchanged", BrokenStep([](v1::StepHeader& header) {
+         SpecOf(header, "cu_seqlens").set_name("x");
+         SpecOf(header, "local_cu_seqlens").set_name("cu_seqlens");
+         SpecOf(header, "x").set_name("local_cu_seqlens");
+       })},
+      {"local_lengths_exchanged", BrokenStep([](v1::StepHeader& header) {
+         SpecOf(header, "local_cu_seqlens").set_name("x");
+         SpecOf(header, "local_cu_seqlens_padded").set_name("local_cu_seqlens");
+         SpecOf(header, "x").set_name("local_cu_seqlens_padded");
+       })},
+      {"other_plan", BrokenStep([](v1::StepHeader& header) {
+         header.mutable_chunks(0)->set_plan_digest(1);
+       })},
+      {"other_count", BrokenStep([](v1::StepHeader& header) {
+         header.mutable_chunks(0)->set_num_tokens(1);
+       })},
+      {"claims_many_tokens", BrokenStep([](v1::StepHeader& header) {
+         header.mutable_chunks(0)->set_total_tokens(int64_t{1} << 40);
+       })},
+      {"rows_are_missing", BrokenStep([](v1::StepHeader& header) {
+         v1::TensorSpec& ids = SpecOf(header, "input_ids");
+         ids.set_shape(0, ids.shape(0) - 1);
+       })},
+      {"larger_than_payload", BrokenStep([](v1::StepHeader& header) {
+         SpecOf(header, "labels").set_shape(0, 1000);
+       })},
+  };
 }
 
 Seeds StepSeeds() {
@@ -284,10 +481,12 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path corpus = argv[1];
   cpfeed::Write(corpus / "batch_fuzz_test", cpfeed::BatchSeeds());
+  cpfeed::Write(corpus / "batch_fuzz_test", cpfeed::BrokenBatches());
   cpfeed::Write(corpus / "cursor_fuzz_test", cpfeed::CursorSeeds());
   cpfeed::Write(corpus / "frame_fuzz_test", cpfeed::FrameSeeds());
   cpfeed::Write(corpus / "session_fuzz_test", cpfeed::SessionSeeds());
   cpfeed::Write(corpus / "small_batch_fuzz_test", cpfeed::SmallBatchSeeds());
   cpfeed::Write(corpus / "step_fuzz_test", cpfeed::StepSeeds());
+  cpfeed::Write(corpus / "step_fuzz_test", cpfeed::BrokenSteps());
   return 0;
 }
