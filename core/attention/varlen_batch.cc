@@ -1,11 +1,24 @@
 #include "core/attention/varlen_batch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <utility>
 
 namespace cpfeed {
 namespace {
+
+// A grid of blocks has at most 65,535 in the dimension of the tiles.
+constexpr size_t kMostTiles = 32768;
+
+// Tiles of one class differ by less than 16 times in length: a kernel starts
+// blocks for the longest tile of a call at every tile.
+int LengthClass(const Tile& tile) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(tile.q_rows))) /
+         4;
+}
 
 // For each row the first batch that does not have it yet.
 class FreeFrom {
@@ -38,18 +51,34 @@ void AddTile(const Tile& tile, VarlenBatch& batch) {
   batch.max_k = std::max(batch.max_k, tile.k_rows);
 }
 
+// Groups of tiles that share no row; each tile is in the first where it may.
+std::vector<std::vector<Tile>> Disjoint(const std::vector<Tile>& tiles) {
+  std::vector<std::vector<Tile>> groups;
+  FreeFrom queries, keys;
+  for (const Tile& tile : tiles) {
+    const int32_t group = std::max(queries.First(tile.q_row, tile.q_rows),
+                                   keys.First(tile.k_row, tile.k_rows));
+    queries.Take(tile.q_row, tile.q_rows, group);
+    keys.Take(tile.k_row, tile.k_rows, group);
+    if (group == static_cast<int32_t>(groups.size())) groups.emplace_back();
+    groups[group].push_back(tile);
+  }
+  return groups;
+}
+
 void AddKind(const TilePlan& plan, Tile::Kind kind,
              std::vector<VarlenBatch>& batches) {
-  const size_t first = batches.size();
-  FreeFrom queries, keys;
+  std::map<int, std::vector<Tile>> classes;
   for (const Tile& tile : plan.tiles) {
-    if (tile.kind != kind) continue;
-    const int32_t batch = std::max(queries.First(tile.q_row, tile.q_rows),
-                                   keys.First(tile.k_row, tile.k_rows));
-    queries.Take(tile.q_row, tile.q_rows, batch);
-    keys.Take(tile.k_row, tile.k_rows, batch);
-    if (first + batch == batches.size()) batches.emplace_back();
-    AddTile(tile, batches[first + batch]);
+    if (tile.kind == kind) classes[LengthClass(tile)].push_back(tile);
+  }
+  for (const auto& [length_class, tiles] : classes) {
+    for (const std::vector<Tile>& group : Disjoint(tiles)) {
+      for (size_t i = 0; i < group.size(); ++i) {
+        if (i % kMostTiles == 0) batches.emplace_back();
+        AddTile(group[i], batches.back());
+      }
+    }
   }
 }
 

@@ -26,9 +26,11 @@ struct VarlenBatch {
   int64_t num_k() const { return k_splits.back(); }
 };
 
-// All tiles of the plan, each in one batch: of a kind as few batches as come
-// out when each tile, in the plan's order, goes into the first where it may.
-// Tiles of kind kBand are alone. The order is a function of the plan.
+// All tiles of the plan, each in one batch. Tiles of a batch are of one kind
+// and of similar lengths, and at most 32768: what a kernel's grid takes. Of
+// these there are as few batches as come out when each tile, in the plan's
+// order, goes into the first where it may. Tiles of kind kBand are alone. The
+// order is a function of the plan.
 //
 // Example: two causal tiles of different sequences are one batch; two full
 // tiles with the same queries are two.

@@ -66,6 +66,30 @@ TEST(VarlenBatchTest, KindsAreApartAndBandsAlone) {
   EXPECT_THAT(batches[3].tiles, ElementsAre(plan.tiles[2]));
 }
 
+TEST(VarlenBatchTest, ABatchHasNoMoreTilesThanAGridTakes) {
+  TilePlan plan;
+  for (int64_t i = 0; i < 70000; ++i) {
+    plan.tiles.push_back({kCausal, 2 * i, 2, 2 * i, 2});
+  }
+  const auto batches = VarlenBatches(plan);
+  ASSERT_THAT(batches, SizeIs(3));
+  EXPECT_THAT(batches[0].tiles, SizeIs(32768));
+  EXPECT_THAT(batches[2].tiles, SizeIs(70000 - 2 * 32768));
+  EXPECT_EQ(batches[2].q_splits.back(), 2 * (70000 - 2 * 32768));
+}
+
+TEST(VarlenBatchTest, ALongTileIsNotAmongShortOnes) {
+  TilePlan plan;
+  plan.tiles = {{kCausal, 0, 7, 0, 7},
+                {kCausal, 10, 100000, 10, 100000},
+                {kCausal, 100010, 5, 100010, 5}};
+  const auto batches = VarlenBatches(plan);
+  ASSERT_THAT(batches, SizeIs(2));
+  EXPECT_THAT(batches[0].tiles, ElementsAre(plan.tiles[0], plan.tiles[2]));
+  EXPECT_EQ(batches[0].max_q, 7);
+  EXPECT_THAT(batches[1].tiles, ElementsAre(plan.tiles[1]));
+}
+
 TEST(VarlenBatchTest, PlanWithoutTilesHasNoBatch) {
   EXPECT_THAT(VarlenBatches({}), SizeIs(0));
 }
