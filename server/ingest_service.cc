@@ -13,6 +13,7 @@
 #include "server/admitted_batch.h"
 #include "server/batch_digest.h"
 #include "server/protocol.h"
+#include "server/tensor_fields.h"
 #include "server/wakeup.h"
 #include "transport/grpc_status.h"
 
@@ -86,6 +87,7 @@ absl::StatusOr<v1::BatchReceipt> IngestServiceImpl::PutOn(
   CF_ASSIGN_OR_RETURN(
       const int64_t bytes,
       CheckBatchHeader(encoded.header, host.spec().config.max_batch_bytes));
+  CF_RETURN_IF_ERROR(CheckFieldsOfBatch(host.spec().session, encoded.header));
   CF_ASSIGN_OR_RETURN(const uint64_t digest, BatchDigest(encoded.header));
   v1::BatchReceipt receipt;
   receipt.set_sequence(request.has_sequence() ? request.sequence()

@@ -13,10 +13,17 @@
 #include "server/event_log.h"
 #include "server/protocol.h"
 #include "server/session_events.h"
+#include "server/tensor_fields.h"
 #include "transport/fault_point.h"
 
 namespace cpfeed {
 namespace {
+
+absl::StatusOr<uint64_t> CheckedDigest(const v1::Session& session,
+                                       const v1::BatchHeader& header) {
+  CF_RETURN_IF_ERROR(CheckFieldsOfBatch(session, header));
+  return BatchDigest(header);
+}
 
 // Complete batches that may wait for the converter. Credit bounds their bytes;
 // this bounds their number.
@@ -206,7 +213,8 @@ absl::Status IngestStream::OnBatch(const v1::BatchHeader& header) {
   const absl::StatusOr<int64_t> bytes =
       CheckBatchHeader(header, host_->spec().config.max_batch_bytes);
   const absl::StatusOr<uint64_t> digest =
-      bytes.ok() ? BatchDigest(header) : bytes.status();
+      bytes.ok() ? CheckedDigest(host_->spec().session, header)
+                 : bytes.status();
   if (!digest.ok()) {
     Refuse(header.sequence(), digest.status());
     // Of a header that makes no sense nobody knows what credit it took.
