@@ -37,8 +37,7 @@ class AttentionJob {
                 .fault = options.fault,
                 .expected = group.rank() == 0 ? options.expected : nullptr},
                std::move(source), group),
-        exchange_(exchange,
-                  [this] { return steps_.Strikes(Fault::kStaleKv); }) {}
+        exchange_(exchange, steps_.StrikesOf(Fault::kStaleKv)) {}
 
   absl::StatusOr<JobSummary> Run();
 

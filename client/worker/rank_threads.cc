@@ -2,11 +2,13 @@
 
 #include <ATen/Parallel.h>
 
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/comm/gloo_communicator.h"
 #include "core/comm/loopback_communicator.h"
@@ -52,6 +54,12 @@ absl::StatusOr<Group> MakeGroup(const RankThreadsOptions& options) {
   return MakeLoopbackGroup(options.num_ranks, {.timeout = options.timeout});
 }
 
+// Of a rank that another one let down.
+bool IsEcho(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  return reason == kPeerLate || reason == kPeerLost || reason == kGroupFailed;
+}
+
 }  // namespace
 
 absl::Status RunRankThreads(
@@ -67,9 +75,15 @@ absl::Status RunRankThreads(
     threads.emplace_back([&, r] {
       at::set_num_threads(1);
       statuses[r] = rank(ends[r]);
+      if (statuses[r].ok()) return;
+      // The others need not wait for their timeout.
+      for (const auto& end : ends) end->Abort(statuses[r].message());
     });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    if (!IsEcho(status)) CF_RETURN_IF_ERROR(status);
+  }
   for (const absl::Status& status : statuses) CF_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }

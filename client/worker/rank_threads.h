@@ -21,8 +21,9 @@ struct RankThreadsOptions {
   absl::Duration timeout = absl::Minutes(1);  // Of each wait for a rank.
 };
 
-// Runs `rank` on a thread for each end of a new group, one compute thread each,
-// and returns the first error by rank.
+// Runs `rank` on a thread for each end of a new group, one compute thread each.
+// A rank that fails aborts all ends. Returns the first error by rank that is
+// not merely that another rank failed.
 //
 // Errors: those of `rank`, and of joining a Gloo group on 127.0.0.1.
 absl::Status RunRankThreads(

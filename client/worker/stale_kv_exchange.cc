@@ -29,6 +29,7 @@ absl::Status StaleKvExchange::CheckSupport(const ShardPlan& plan,
 absl::StatusOr<AttentionOutput> StaleKvExchange::Forward(
     const AttentionInputs& inputs, const ShardPlan& plan,
     Communicator& group) const {
+  if (!strikes_) return exchange_.Forward(inputs, plan, group);
   AttentionInputs given = inputs;
   if (strikes_() && last_k_.defined()) {
     given.k = Stale(inputs.k, last_k_);

@@ -16,7 +16,8 @@ namespace cpfeed {
 // rows, as an exchange is that sends a buffer too early.
 class StaleKvExchange final : public KvExchange {
  public:
-  // Both outlive it.
+  // Both outlive it. Without `strikes` it is the other exchange, and keeps
+  // nothing.
   StaleKvExchange(const KvExchange& exchange, std::function<bool()> strikes);
 
   absl::string_view name() const override { return exchange_.name(); }

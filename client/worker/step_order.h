@@ -4,6 +4,7 @@
 #define CPFEED_CLIENT_WORKER_STEP_ORDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -47,6 +48,12 @@ class StepOrder {
   // Whether the fault strikes this rank at the step that Next() gave last: at
   // the last rank, from the second step on.
   bool Strikes(Fault fault) const { return IsDueFor(fault) && given_ >= 2; }
+
+  // Strikes(fault) as a function of its own; empty where it never does.
+  std::function<bool()> StrikesOf(Fault fault) const {
+    if (!IsDueFor(fault)) return nullptr;
+    return [this, fault] { return Strikes(fault); };
+  }
 
  private:
   bool IsDueFor(Fault fault) const {

@@ -74,7 +74,7 @@ ModelJob::ModelJob(const ModelJobOptions& options, const KvExchange& exchange,
               .expected = group->rank() == 0 ? options.expected : nullptr},
              std::move(source), *group),
       exchange_(std::make_shared<const StaleKvExchange>(
-          exchange, [this] { return steps_.Strikes(Fault::kStaleKv); })),
+          exchange, steps_.StrikesOf(Fault::kStaleKv))),
       ranks_(options, at::kFloat) {
   AttachCpHooks(ranks_.model, group);
   if (group->rank() == 0 && options.expected != nullptr) {
