@@ -169,7 +169,14 @@ absl::StatusOr<std::vector<PublishedStep>> ProducerSide::Complete(
   CF_ASSIGN_OR_RETURN(Producer * producer, FindProducer(connection));
   CF_ASSIGN_OR_RETURN(Producer::Batch * batch,
                       FindReceiving(*producer, sequence));
-  CF_CHECK(sequence == producer->next_sequence);
+  // A batch that was under way when one before it was rejected, and was
+  // admitted again since.
+  if (sequence != producer->next_sequence) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kOutOfOrder,
+        absl::StrCat("sequence ", sequence, " of producer ", producer->id,
+                     " is complete before ", producer->next_sequence));
+  }
   CF_CHECK(cost_bytes <= batch->cost_bytes);
   Charge(*producer, cost_bytes - batch->cost_bytes);
   batch->cost_bytes = cost_bytes;

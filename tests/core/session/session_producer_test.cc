@@ -268,6 +268,20 @@ TEST(SessionProducerTest, BatchesBehindARejectedOneAreOutOfOrder) {
   EXPECT_THAT(Put(session, a, 1), IsOk());
 }
 
+// The converter still has batch 1 of the first try when it comes again.
+TEST(SessionProducerTest, BatchOfBeforeARejectionDoesNotCompleteEarly) {
+  Session session(ConfigOf({"a"}));
+  const int64_t a = Open(session, "a");
+  EXPECT_THAT(Offer(session, a, 0), IsOk());
+  EXPECT_THAT(Offer(session, a, 1), IsOk());
+  EXPECT_THAT(session.Reject(a, 0), IsOk());
+  EXPECT_THAT(Offer(session, a, 0), IsOk());
+  EXPECT_THAT(Offer(session, a, 1), IsOk());
+  EXPECT_THAT(session.Complete(a, 1, 4).status(), HasReason(kOutOfOrder));
+  EXPECT_THAT(session.Complete(a, 0, 4), IsOk());
+  EXPECT_THAT(session.Complete(a, 1, 4), IsOk());
+}
+
 TEST(SessionProducerTest, ClosingDropsBatchesUnderWayButNotWaitingOnes) {
   Session session(ConfigOf({"a", "b"}));
   const int64_t b = Open(session, "b");
